@@ -43,6 +43,7 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy  # noqa: E
 from benchmarks.training.memory_tracker import Watch  # noqa: E402
 from benchmarks.training.published import config_of  # noqa: E402
 from finetune.attention import PACKED_ROWS  # noqa: E402
+from finetune.families import text_attention  # noqa: E402
 from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
 from finetune.rows import to_conversations  # noqa: E402
 from finetune.tokens import NOT_TRAINED  # noqa: E402
@@ -171,7 +172,7 @@ def trainer_of(
         model = AutoModelForCausalLM.from_config(
             config,
             dtype=torch.bfloat16 if recipe.lora and recipe.model.precision == "bf16" else torch.float32,
-            attn_implementation=PACKED_ROWS if training.packing else "sdpa",
+            attn_implementation=text_attention(config, PACKED_ROWS) if training.packing else None,
         )
     # The trainer does not move a model with this map, and fake weights cannot be moved.
     model.hf_device_map = {"": "cpu"}

@@ -95,8 +95,9 @@ def _model_options(recipe: Recipe, packed: bool) -> dict[str, Any]:
     """Options of transformers' `from_pretrained`."""
     options: dict[str, Any] = {
         "dtype": "bfloat16" if recipe.model.precision == "bf16" else "float32",
-        "attn_implementation": VARLEN if packed else "sdpa",
     }
+    if packed:
+        options["attn_implementation"] = VARLEN
     if recipe.model.quantization == "nf4":
         options["quantization_config"] = BitsAndBytesConfig(
             load_in_4bit=True,

@@ -100,11 +100,11 @@ def test_a_pack_refuses_an_attention_that_it_does_not_compute(
         trainer.evaluate()
 
 
-@pytest.mark.parametrize("family", ["gpt-oss", "Qwen 3.5"])
-def test_a_run_of_a_family_without_packs_answers_and_writes_a_whole_model(
+@pytest.mark.parametrize("family", ["gpt-oss", "Qwen 3.5", "Gemma 4"])
+def test_a_run_of_a_family_answers_and_writes_a_whole_model(
     family: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also with its part for pictures, which no row of text uses."""
+    """Also with its parts for pictures and sound, which no row of text uses."""
     from safetensors import safe_open
 
     make_family(family, tmp_path / "model")
@@ -117,7 +117,8 @@ def test_a_run_of_a_family_without_packs_answers_and_writes_a_whole_model(
     ]
     command = ["local", f"--recipe={tmp_path}/recipe.yaml", f"--storage={tmp_path}/store", "--run=mine"]
     assert main([*command, *(f"--set={setting}" for setting in sets)]) == 0
-    assert capsys.readouterr().out.count("packing and the shared prefix are off") == 1
+    off = capsys.readouterr().out.count("packing and the shared prefix are off")
+    assert off == (1 if family in ALONE else 0)
     answers = (tmp_path / "store/mine/answers.jsonl").read_text().splitlines()
     assert len(answers) == 2
     names = []
@@ -125,7 +126,16 @@ def test_a_run_of_a_family_without_packs_answers_and_writes_a_whole_model(
         with safe_open(folder / "model.safetensors", "pt") as weights:
             names.append(sorted(weights.keys()))
     assert names[0] == names[1]
-    assert any("visual" in name for name in names[0]) == (family == "Qwen 3.5")
+    part = {"Qwen 3.5": "visual", "Gemma 4": "audio_tower"}.get(family)
+    assert not part or any(part in name for name in names[0])
+
+
+def test_an_adapter_is_not_put_on_what_is_no_single_layer(tiny: Path, tmp_path: Path) -> None:
+    make_family("Gemma 4", tmp_path / "model")
+    recipe = recipe_of(tmp_path / "model", tiny, tmp_path, r"lora.target_modules=.*\.q_proj")
+    problem = r"matches model\.vision_tower\..*, which is not one layer \(Gemma4ClippableLinear\)"
+    with pytest.raises(InputError, match=problem):
+        make_trainer(recipe, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,14 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
                 "vocab_size_per_layer_input": 512,
             },
             "vision_config": GEMMA_4_TOWER,
-            "audio_config": None,
+            # The published model has this part, whose attention is its own.
+            "audio_config": {
+                "hidden_size": 16,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "subsampling_conv_channels": [8, 4],
+                "output_proj_dims": 16,
+            },
         },
     ),
     "Gemma 4 31B": (

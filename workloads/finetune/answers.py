@@ -23,6 +23,7 @@ from finetune.attention import PACKED_ROWS
 from finetune.callbacks import ShowProgress
 from finetune.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.checkpoint import RunFolder
+from finetune.families import text_attention
 from finetune.model import load_processor
 from finetune.recipe import Recipe
 from finetune.rows import text_of
@@ -132,13 +133,13 @@ class Answers(TrainerCallback):
         attention = base.config._attn_implementation
         # The attention for packs takes nothing but packs.
         if attention == PACKED_ROWS:
-            base.set_attn_implementation("sdpa")
+            base.set_attn_implementation(text_attention(base.config, "sdpa"))
         # The trainer turns dropout on again in its next step.
         model.eval()
         max_new_tokens = self._recipe.evaluation.max_new_tokens
         with torch.autocast(model.device.type, torch.bfloat16, self._recipe.model.precision == "bf16"):
             tokens = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
-        base.set_attn_implementation(attention)
+        base.set_attn_implementation(text_attention(base.config, attention))
         prompt_length = inputs["input_ids"].shape[1]
         return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])
 

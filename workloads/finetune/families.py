@@ -25,9 +25,13 @@ def auto_class(config: Any) -> Any:
     return AutoModelForImageTextToText if takes_pictures(config) else AutoModelForCausalLM
 
 
-def plain_attention(config: Any) -> str:
-    """The attention for batches that are no packs: the fused one, or the model's own where it needs that."""
-    return "sdpa" if _model_class(config)._supports_sdpa else "eager"
+def text_attention(config: Any, name: str) -> dict[str, str]:
+    """transformers' setting of an attention for the text alone, by the names of the model's parts.
+
+    The parts for pictures and sound keep theirs. Gemma 4's part for sound takes no other than its own.
+    """
+    text = config.get_text_config()
+    return {"": name} | {part: name for part in config.sub_configs if getattr(config, part) is text}
 
 
 def why_not_packed(config: Any) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
-from finetune.families import auto_class, plain_attention, takes_pictures, why_not_packed
+from finetune.families import auto_class, takes_pictures, text_attention, why_not_packed
 from finetune.recipe import Recipe
 from finetune.sections import Lora, Model
 
@@ -124,7 +124,8 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
     options: dict[str, Any] = {
         "dtype": torch.float32 if trained else dtype,
-        "attn_implementation": PACKED_ROWS if packed else plain_attention(config),
+        # By default transformers takes the fused attention where a part of the model supports it.
+        "attn_implementation": text_attention(config, PACKED_ROWS) if packed else None,
         "local_files_only": True,
         "revision": model.revision,
     }
@@ -166,7 +167,7 @@ def load_processor(name: str, pictures: bool, revision: str | None = None) -> An
 def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":
     """The configuration of the adapter. It names the base model's `revision` and stores none of its weights.
 
-    Raises InputError when no module of the base model matches it.
+    Raises InputError when no module of the base model matches it, or one that is not a single layer.
     """
     from peft import LoraConfig
 
@@ -182,10 +183,17 @@ def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConf
 
 
 def _check_target_modules(lora: Lora, base: Any) -> None:
-    names = [name for name, _ in base.named_modules()]
-    if not any(re.fullmatch(lora.target_modules, name) for name in names):
+    pattern = re.compile(lora.target_modules)
+    matches = {name: module for name, module in base.named_modules() if pattern.fullmatch(name)}
+    if not matches:
         raise InputError(
             f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
+        )
+    compound = next((name for name, module in matches.items() if [*module.children()]), None)
+    if compound:
+        raise InputError(
+            f"lora.target_modules {lora.target_modules} matches {compound}, which is not one layer "
+            f"({type(matches[compound]).__name__}); an adapter needs the names of layers"
         )
 
 

@@ -20,7 +20,7 @@ from finetune.rows import conversation
 
 # Every linear layer of the language model. A vision tower keeps its weights.
 _LANGUAGE_MODEL_LAYERS = (
-    r"(?!.*vision).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+    r"(?!.*(vision|audio)).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 )
 
 
