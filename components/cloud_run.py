@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pulumi
 import pulumi_gcp as gcp
@@ -34,6 +34,12 @@ _PROBE_TIMEOUT: Final = 5
 _REQUEST_TIMEOUT: Final = f"{_STARTUP_PERIOD * _STARTUP_TRIES + 300}s"
 # Cloud Run copies the image before the first start. By default the provider gives up after 20 minutes.
 _FIRST_START: Final = pulumi.CustomTimeouts(create="40m", update="40m")
+
+Ingress = Literal["all", "internal"]
+_INGRESS: Final[dict[Ingress, str]] = {
+    "all": "INGRESS_TRAFFIC_ALL",
+    "internal": "INGRESS_TRAFFIC_INTERNAL_ONLY",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +184,8 @@ class CloudRunServiceArgs(CloudRunArgs):
         maximum: Most instances. Each counts in the region's GPU quota.
         requests: Requests that one instance handles at the same time.
         invokers: IAM members that may call the service, besides those with a role on the project.
-            `EVERYBODY` opens it to the internet.
+            `EVERYBODY` lets every caller in.
+        ingress: From where requests are taken: `all` is the internet, `internal` the project's networks.
     """
 
     port: int
@@ -187,6 +194,7 @@ class CloudRunServiceArgs(CloudRunArgs):
     maximum: int
     requests: int
     invokers: Sequence[str]
+    ingress: Ingress
 
 
 class CloudRunService(Component[CloudRunServiceArgs]):
@@ -198,8 +206,7 @@ class CloudRunService(Component[CloudRunServiceArgs]):
     def _declare(self, name: str, args: CloudRunServiceArgs) -> None:
         service = gcp.cloudrunv2.Service(
             f"{name}-service",
-            # Reachable from everywhere, so that callers need no VPN. IAM checks every request.
-            ingress="INGRESS_TRAFFIC_ALL",
+            ingress=_INGRESS[args.ingress],
             # `EVERYBODY` switches the check off. A binding of `allUsers` would do the same, but since May
             # 2024 organisations refuse it by default (constraint iam.allowedPolicyMemberDomains).
             # https://docs.cloud.google.com/run/docs/authenticating/public

@@ -8,7 +8,14 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from cloud.machines import L4
 from components.bucket import Storage
-from components.cloud_run import BucketFolder, CloudRunArgs, CloudRunJob, CloudRunService, CloudRunServiceArgs
+from components.cloud_run import (
+    BucketFolder,
+    CloudRunArgs,
+    CloudRunJob,
+    CloudRunService,
+    CloudRunServiceArgs,
+    Ingress,
+)
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
@@ -61,6 +68,11 @@ class Settings(GemmaSettings, ServedRunSettings):
         AfterValidator(lambda members: tuple(dict.fromkeys(members))),
         Hint(values="an IAM member or a list of IAM members"),
     ] = Field((), description="IAM members that may call the service.")
+    ingress: Ingress = Field(
+        "all",
+        description="From where the service takes requests. `all` is the internet, and IAM checks every "
+        "request. `internal` is the project's networks, and IAM checks those too.",
+    )
     max_instances: int = Field(1, ge=1, le=100, description="Most instances that run at the same time.")
     min_instances: int = Field(
         0, ge=0, le=100, description="Instances that run, and cost money, without requests."
@@ -94,11 +106,16 @@ class Settings(GemmaSettings, ServedRunSettings):
             )
         return minimum
 
+    def warn_of_callers(self) -> None:
+        """Warns when callers need no permission."""
+        place = {"all": "on the internet", "internal": "in the project's networks"}[self.ingress]
+        if EVERYBODY in self.invokers:
+            pulumi.log.warn(f"invokers has allUsers: anyone {place} may call the service, at your cost")
+
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: the service's address, and commands for the operator."""
-    if EVERYBODY in settings.invokers:
-        pulumi.log.warn("invokers has allUsers: anyone on the internet may call the service, at your cost")
+    settings.warn_of_callers()
     settings.warn_of_memory()
     site = Site(settings)
     image = training_image(site, settings)
@@ -190,6 +207,7 @@ def _service(
             maximum=settings.max_instances,
             requests=vllm.CLOUD_RUN_REQUESTS,
             invokers=settings.invokers,
+            ingress=settings.ingress,
             service_account=account.email,
             subnet=subnet,
             depends_on=depends_on,

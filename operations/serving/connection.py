@@ -22,6 +22,10 @@ from operations.status.cluster import Cluster, Object, from_google, from_kubecon
 from operations.status.pods import holds, pods
 
 _LOGIN: Final = "gcloud auth application-default login"
+_INTERNAL: Final = (
+    "the service takes requests from the project's networks alone; ask from a machine there, "
+    "or: pulumi config set ingress all, and pulumi up"
+)
 # An instance that starts for the first request may take a quarter of an hour.
 _TIMEOUT: Final = urllib3.Timeout(connect=20, read=900)
 _BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -35,7 +39,7 @@ class Connection:
         url: Its address.
         token: An identity token, empty if the server takes none.
         starts: Whether the first request may have to wait for a server to start.
-        remedies: What to do by the status of an answer.
+        remedies: What to do by the status of an answer that the server itself did not write.
         why: Says why the server does not answer. Empty if that is not known.
     """
 
@@ -82,7 +86,7 @@ class Connection:
 
     def _reason(self, status: int, message: str) -> str:
         answer = f"{status} {message}".strip()
-        if status in self._remedies:
+        if status in self._remedies and not message:
             return f"{answer}; {self._remedies[status]}"
         if status in _BUSY:
             return self._why() or f"the server is busy ({answer}); ask again, or let more servers run"
@@ -134,6 +138,7 @@ def _to_service(server: RunServer, clients: Callable[[], Clients], url: str) -> 
         remedies={
             HTTPStatus.UNAUTHORIZED: f"your identity token is not accepted; {_LOGIN}",
             HTTPStatus.FORBIDDEN: grant,
+            **({HTTPStatus.NOT_FOUND: _INTERNAL} if server.is_internal else {}),
         },
         why=lambda: _not_ready(server, clients),
     )

@@ -37,10 +37,12 @@ class RunServer:
     Args:
         id: `projects/P/locations/L/services/S`.
         url: Its address.
+        is_internal: Whether only the project's networks reach it.
     """
 
     id: str
     url: str
+    is_internal: bool = False
 
 
 def server_of(state: State, stack: str) -> PodServer | RunServer:
@@ -63,7 +65,11 @@ def _servers(state: State) -> Iterator[PodServer | RunServer]:
     for resource in state.of_type(SERVICE.type):
         template = resource.inputs.get("template") or {}
         if _container(template.get("containers"), "commands", "args"):
-            yield RunServer(id=resource.id, url=str(resource.outputs.get("uri", "")))
+            yield RunServer(
+                id=resource.id,
+                url=str(resource.outputs.get("uri", "")),
+                is_internal=resource.inputs.get("ingress") == "INGRESS_TRAFFIC_INTERNAL_ONLY",
+            )
     for resource in state.of_type(_DEPLOYMENT):
         if server := _deployed(resource):
             yield server

@@ -128,7 +128,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
         "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildRegion, "
-        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, invokers, "
+        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, ingress, invokers, "
         "maxInstances, maxRunHours, minInstances, recipe, recipeSet, resume, run, scanImages, scenario, "
         "serve, serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
     ),

@@ -83,6 +83,16 @@ def test_only_the_word_all_users_makes_it_public_also_where_no_stranger_may_have
     assert binding.inputs["member"] == "user:me@example.com"
 
 
+def test_the_service_takes_requests_from_the_projects_networks_alone_when_told_to(
+    plan: Plan, plan_with: Callable[..., Plan]
+) -> None:
+    service = "cloudrunv2/service:Service"
+    assert plans.only(plan, service).inputs["ingress"] == "INGRESS_TRAFFIC_ALL"
+    internal = plans.only(plan_with(ingress="internal"), service).inputs
+    assert internal["ingress"] == "INGRESS_TRAFFIC_INTERNAL_ONLY"
+    assert internal["invokerIamDisabled"] is False
+
+
 # Settings
 
 

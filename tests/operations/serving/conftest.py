@@ -66,11 +66,26 @@ def on_cloud_run(
     state: Callable[[State], None], cloudrun: PastStack, model: ModelServer, google: GoogleServer
 ) -> tuple[str, ...]:
     """The arguments that choose cloudrun-vllm, whose service is the stand-in."""
+    state(with_service_at(model.address, cloudrun.alive))
+    return ("--stack", "cloudrun-vllm", "--endpoint", google.address)
+
+
+@pytest.fixture
+def on_internal_cloud_run(
+    state: Callable[[State], None], cloudrun: PastStack, model: ModelServer, on_cloud_run: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The same, and only the project's networks reach the service."""
+    state(with_service_at(model.address, cloudrun.alive, ingress="INGRESS_TRAFFIC_INTERNAL_ONLY"))
+    return on_cloud_run
+
+
+def with_service_at(address: str, state: State, **inputs: str) -> State:
+    """A state whose Cloud Run service has another address and other inputs."""
 
     def moved(resource: Any) -> Any:
         if resource.type != SERVICE.type:
             return resource
-        return replace(resource, outputs={**resource.outputs, "uri": model.address})
+        outputs = {**resource.outputs, "uri": address}
+        return replace(resource, outputs=outputs, inputs={**resource.inputs, **inputs})
 
-    state(replace(cloudrun.alive, resources=tuple(map(moved, cloudrun.alive.resources))))
-    return ("--stack", "cloudrun-vllm", "--endpoint", google.address)
+    return replace(state, resources=tuple(map(moved, state.resources)))

@@ -173,6 +173,23 @@ def test_a_caller_who_may_not_call_is_told_the_role(
     assert "--role roles/run.invoker" in error
 
 
+def test_a_caller_outside_of_the_networks_of_an_internal_service_is_told_so(
+    command: Command, on_internal_cloud_run: tuple[str, ...], model: ModelServer
+) -> None:
+    model.faults[MODELS] = 404, b"<html><title>404 Page not found</title></html>"
+    status, out, error = command("ask", *on_internal_cloud_run, "?")
+    assert (status, out) == (2, "")
+    assert "404; the service takes requests from the project's networks alone" in last_line(error)
+
+
+def test_an_answer_of_the_server_itself_is_not_blamed_on_the_network(
+    command: Command, on_internal_cloud_run: tuple[str, ...], model: ModelServer
+) -> None:
+    model.faults[MODELS] = 404, b'{"error": {"message": "no such model"}}'
+    _status, _out, error = command("ask", *on_internal_cloud_run, "?")
+    assert "the server refuses it: 404 no such model" in last_line(error)
+
+
 def test_a_service_without_a_ready_revision_says_why(
     command: Command, on_cloud_run: tuple[str, ...], model: ModelServer, google: GoogleServer
 ) -> None:
