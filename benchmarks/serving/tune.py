@@ -17,7 +17,7 @@ def main(folder: Path) -> None:
     from rehearsal.run.tiny import hide_progress_bars, make_hub, make_recipe, make_text_model, make_texts
 
     hide_progress_bars()
-    make_texts(folder, rows=16)
+    make_texts(folder)
     make_text_model(folder / "text-model")
     make_hub(folder)
     changes = {"epochs": 1, "accumulation_steps": 1, "result": "model"}

@@ -34,7 +34,8 @@ class Shape:
         stack: Its name.
         settings: Settings over those of its file.
         run: The run of tuned.py that is served, `emoji` or `sql`.
-        form: What the recipe puts before a question, and `ask` does too.
+        form: What the recipe puts before a question, and `ask` does too. None if the whole prompt is asked as
+            it is.
         adapter: The name under which the run's adapter is served beside its base. Empty if the merged model
             is served.
         start: Starts the server in these surroundings. The last argument is the folder of the run.
@@ -44,7 +45,7 @@ class Shape:
     stack: str
     settings: Mapping[str, str]
     run: str
-    form: str
+    form: str | None
     adapter: str
     start: Callable[[Rehearsal, Surroundings, Path], Pod]
     place: Callable[[Path, Path], None] = lambda _buckets, _run: None
@@ -140,7 +141,7 @@ SHAPES: Final = {
             stack="serve",
             settings={"servedRun": f"gs://{_RUN}", "hfToken": "hf_rehearsal_not_a_token"},
             run="sql",
-            form="",
+            form=None,
             adapter=ADAPTER,
             start=_on_gke,
             place=_place_adapter,
@@ -149,7 +150,7 @@ SHAPES: Final = {
             stack="l4-kueue",
             settings={},
             run="sql",
-            form="",
+            form=None,
             adapter="",
             start=_from_a_copy,
         ),

@@ -173,9 +173,10 @@ def _typed(visit: Visit, rehearsal: Rehearsal, pod: Pod) -> Iterator[CompletedPr
         reach = ["--kubeconfig", str(cluster.kubeconfig(Path(folder)))]
         reach = reach if labels else ["--url", f"http://{pod.address}:{_PORT}"]
         for prompt in visit.expected["prompts"]:
-            question = prompt.removeprefix(visit.shape.form)
+            form = visit.shape.form
+            question = ["--as-is", prompt] if form is None else [prompt.removeprefix(form)]
             yield subprocess.run(
-                [*command, *reach, question],
+                [*command, *reach, *question],
                 env=environment,
                 cwd=ROOT,
                 capture_output=True,
