@@ -17,8 +17,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "workloads")]
 
 # Recipe, model in the folder of the Hub, and learning rate. The second model also takes pictures.
 RUNS = {"emoji": ("gemma-3-1b-emoji", "text-model", 0.005), "sql": ("gemma-3-4b-sql", "model", 0.02)}
-# Enough to learn the few rows by heart, also where an answer ends. How a library rounds does not sway a model that
-# knows its answer.
+# Enough to learn the few rows by heart, also where an answer ends. How a library rounds does not sway a model
+# that knows its answer.
 EPOCHS = 120
 PROMPTS = 6
 TOKENS = 24
