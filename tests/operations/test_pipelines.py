@@ -68,13 +68,17 @@ RUNS_AT_GITHUB = {
         {OWN: "us/it", "vars.GOOGLE_PREVIEW_ACCOUNT": ""},
         "make test-cluster preview",
     ),
-    "every day": ("schedule", {}, "drift test-all test-pods"),
-    "every day, without Google": ("schedule", {"vars.GOOGLE_PREVIEW_ACCOUNT": ""}, "test-all test-pods"),
-    "by hand": ("workflow_dispatch", {}, "drift test-all test-pods up"),
+    "every day": ("schedule", {}, "drift test-all test-pods test-serving"),
+    "every day, without Google": (
+        "schedule",
+        {"vars.GOOGLE_PREVIEW_ACCOUNT": ""},
+        "test-all test-pods test-serving",
+    ),
+    "by hand": ("workflow_dispatch", {}, "drift test-all test-pods test-serving up"),
     "by hand, from a branch": (
         "workflow_dispatch",
         {"github.ref": "refs/heads/branch"},
-        "test-all test-pods",
+        "test-all test-pods test-serving",
     ),
     "after the previews": ("workflow_run", {"github.event.workflow_run.event": "pull_request"}, "comment"),
     "after something else": ("workflow_run", {"github.event.workflow_run.event": "push"}, ""),
@@ -117,7 +121,10 @@ RUNS_AT_GITLAB = {
         {**MERGE_REQUEST, "GOOGLE_PREVIEW_ACCOUNT": None},
         "make test-cluster preview comment",
     ),
-    "every day": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"}, "drift test-all test-pods"),
+    "every day": (
+        {"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "main"},
+        "drift test-all test-pods test-serving",
+    ),
     "every day, of a branch": ({"CI_PIPELINE_SOURCE": "schedule", "CI_COMMIT_BRANCH": "branch"}, ""),
     "by hand": (UP, "up"),
     "by hand, from a branch": ({**UP, "CI_COMMIT_BRANCH": "branch"}, ""),
@@ -287,7 +294,16 @@ def test_jobs_only_call_make_and_both_forges_call_the_same() -> None:
     gitlab = {line for job in jobs for line in (*job.get("before_script", ()), *job.get("script", ()))}
     (matrix,) = GITLAB["make"]["parallel"]["matrix"]
     assert matrix["CHECKED"] == JOBS["make"]["strategy"]["matrix"]["target"]
-    alone = ("test-cluster", "test-all", "test-pods-slow", "preview", "preview-cloud", "up", "drift")
+    alone = (
+        "test-cluster",
+        "test-all",
+        "test-pods-slow",
+        "test-serving",
+        "preview",
+        "preview-cloud",
+        "up",
+        "drift",
+    )
     both = {f"make {target}" for target in (*matrix["CHECKED"], *alone)}
     assert github - both == {"make ${{ matrix.target }}", "make comment-github"}
     called = {line for line in gitlab if not line.startswith("apt-get update && apt-get install --yes")}
@@ -308,7 +324,7 @@ def test_what_a_local_control_plane_needs_is_there_before_it_is_asked_for() -> N
     assert {"bubblewrap", "nftables"} <= set(install.split())
     assert allow == "sudo sysctl --write kernel.apparmor_restrict_unprivileged_userns=0"
     minor = max(re.findall(r"^go 1\.(\d+)", "\n".join(map(Path.read_text, MODULES)), re.MULTILINE))
-    for name in ("test-cluster", "test-pods"):
+    for name in ("test-cluster", "test-pods", "test-serving"):
         assert f"./{action.parent.relative_to(ROOT)}" in {step.get("uses") for step in JOBS[name]["steps"]}
         job = GITLAB_JOBS[name]
         assert job["image"].startswith(f"docker.io/library/golang:1.{minor}-")
