@@ -18,7 +18,7 @@ from pydantic import (
 from finetune.contradictions import with_fields
 from finetune.rows import conversation
 
-# Every linear layer of the language model. A vision tower keeps its weights.
+# Every linear layer of the language model. The parts for pictures and sound keep their weights.
 _LANGUAGE_MODEL_LAYERS = (
     r"(?!.*(vision|audio)).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 )
