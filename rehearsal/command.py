@@ -16,6 +16,18 @@ from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
 
 
+def add_set_option(parser: argparse.ArgumentParser) -> None:
+    """Adds `--set KEY=VALUE`, whose texts are in `overrides`."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m rehearsal",
@@ -34,14 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         help="with --json: preview what changes in a stack that another checkout's program has created",
     )
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a configuration value over the stack file's, such as capacity.type=spot; may be repeated",
-    )
+    add_set_option(parser)
     parser.add_argument(
         "--fail-at",
         metavar="NAME[:KIND]",

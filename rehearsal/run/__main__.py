@@ -3,13 +3,16 @@
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from engine import go_build, lookup, project
 from engine.errors import EngineError, writing
+from engine.project import parse_override
 from rehearsal import interruption
+from rehearsal.command import add_set_option
 from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.display import OperationLog, head, say
 from rehearsal.lifecycle import RESULTS
@@ -33,12 +36,19 @@ def make_parser() -> argparse.ArgumentParser:
         description="Creates a stack without a cloud, runs its pods' commands on tiny models, destroys it.",
     )
     parser.add_argument("stack", help="name of the stack, such as l4-kueue")
+    add_set_option(parser)
     parser.add_argument("--verbose", action="store_true", help="print every line of the engine")
     return parser
 
 
-def main(stack: str, *, verbose: bool = False) -> int:
-    """Creates the stack, runs its training and destroys it. Returns the exit status."""
+def main(stack: str, overrides: Sequence[str] = (), *, verbose: bool = False) -> int:
+    """Creates the stack, runs its training and destroys it. Returns the exit status.
+
+    Args:
+        stack: Name of the stack.
+        overrides: Configuration values in place of the stack file's, each as `key=value`.
+        verbose: Whether to print every line of the engine.
+    """
     if reason := network.missing():
         print(f"rehearse-run {stack}: {reason}", file=sys.stderr)
         return 2
@@ -46,7 +56,7 @@ def main(stack: str, *, verbose: bool = False) -> int:
     with tempfile.TemporaryDirectory(prefix="pods-") as folder:
         try:
             with writing():
-                return _run(stack, Path(folder), verbose=verbose)
+                return _run(stack, dict(map(parse_override, overrides)), Path(folder), verbose=verbose)
         except EngineError as error:
             print(f"rehearse-run {stack}: {error}", file=sys.stderr)
             return 1
@@ -55,7 +65,7 @@ def main(stack: str, *, verbose: bool = False) -> int:
             return interruption.EXIT_STATUS
 
 
-def _run(stack: str, folder: Path, *, verbose: bool) -> int:
+def _run(stack: str, overrides: Mapping[str, str], folder: Path, *, verbose: bool) -> int:
     """Builds missing programs, starts the stage and runs the stack on it. Returns the exit status."""
     scenario = project.stack_file(stack)[f"{project.project_name()}:scenario"]
     if scenario != _ON_CLOUD_RUN:
@@ -63,24 +73,32 @@ def _run(stack: str, folder: Path, *, verbose: bool) -> int:
     lookup.find(say)
     network.enter(folder / "hosts")
     with ExitStack() as started:
-        stage = _stage(stack, scenario, folder, started, verbose=verbose)
+        stage = _stage(stack, overrides, scenario, folder, started, verbose=verbose)
         if scenario == _SERVING:
             say("fine-tuning a tiny model to the run that is served, a quarter of a minute")
             serving.make_run(stage, folder / "hub")
         return _play(stage, scenario)
 
 
-def _stage(stack: str, scenario: str, folder: Path, started: ExitStack, *, verbose: bool) -> Stage:
+def _stage(
+    stack: str,
+    overrides: Mapping[str, str],
+    scenario: str,
+    folder: Path,
+    started: ExitStack,
+    *,
+    verbose: bool,
+) -> Stage:
     """The stage of a stack. A stack on Cloud Run needs no control plane."""
     output: dict[str, Any] = {"progress": say} if verbose else {"events": OperationLog(say)}
     head("models and control plane")
     is_real = not image.missing(REAL_SERVER)
     around = started.enter_context(Surroundings(folder / "hub", say, real_server=is_real))
     if scenario == _ON_CLOUD_RUN:
-        return started.enter_context(CloudRunStage(stack, {}, around, log=say, **output))
+        return started.enter_context(CloudRunStage(stack, overrides, around, log=say, **output))
     say("starting a Kubernetes control plane, a quarter of a minute")
     plane = started.enter_context(ControlPlane(say, runs_pods=True))
-    return started.enter_context(Stage(stack, {}, plane, around, folder / "hosts", log=say, **output))
+    return started.enter_context(Stage(stack, overrides, plane, around, folder / "hosts", log=say, **output))
 
 
 def _play(stage: Stage, scenario: str) -> int:
@@ -133,4 +151,4 @@ def _train(stage: Stage, *, shares: bool) -> bool:
 
 if __name__ == "__main__":
     options = make_parser().parse_args()
-    sys.exit(main(options.stack, verbose=options.verbose))
+    sys.exit(main(options.stack, options.overrides, verbose=options.verbose))

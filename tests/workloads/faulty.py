@@ -10,6 +10,8 @@ PLAN is a list of {"arguments": [...]}, run one after another, each with or with
     "poison": {"rank": 1, "step": 3}                   an infinity in a gradient of that rank
     "evaluations": {"2": 3.0}                          what the evaluation after a step comes to
     "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
+    "no_room": {"rank": 1}                             the whole model does not fit on that rank
+    "gathers": FILE                                    counts how often rank 0 gathers weights for answers
 
 Arguments after PLAN are ignored.
 """
@@ -48,6 +50,10 @@ def main(plan: list[dict[str, Any]]) -> int:
             evaluate_to(entry["evaluations"])
         if "hold" in entry:
             hold_at(**entry["hold"])
+        if "no_room" in entry:
+            leave_no_room(**entry["no_room"])
+        if "gathers" in entry:
+            count_gathers(Path(entry["gathers"]))
         if code := finetune(entry["arguments"]):
             return code
     return 0
@@ -118,6 +124,51 @@ def evaluate_to(losses: Mapping[str, float]) -> None:
 
     patched: Any = _Trainer
     patched.evaluation_loop = come_to
+
+
+def leave_no_room(rank: int) -> None:
+    """Has one rank's memory be too small for the whole model."""
+    from finetune import sharding
+
+    patched: Any = sharding
+    patched._fits = lambda *_: int(os.environ["RANK"]) != rank
+
+
+def count_gathers(file: Path) -> None:
+    """Write how often rank 0 gathers weights each time that the model answers. Then count its whole units.
+
+    A line is {"gathers": 4, "whole": 0}: `whole` is the number of FSDP units that are gathered afterwards.
+    """
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group as units
+
+    from finetune.answers import Answers
+
+    judged, gather = Answers.judged, units.foreach_all_gather
+    gathers: list[None] = []
+
+    def count_and_gather(*arguments: Any) -> Any:
+        gathers.append(None)
+        return gather(*arguments)
+
+    def judge_and_write(self: Answers, model: Any, *arguments: Any) -> Any:
+        gathers.clear()
+        figures = judged(self, model, *arguments)
+        groups = [
+            module._get_fsdp_state()._fsdp_param_group
+            for module in model.modules()
+            if isinstance(module, FSDPModule)
+        ]
+        whole = sum(group.is_unsharded for group in groups if group)
+        if os.environ["RANK"] == "0":
+            with file.open("a") as lines:
+                lines.write(json.dumps({"gathers": len(gathers), "whole": whole}) + "\n")
+        return figures
+
+    patched: Any = units
+    patched.foreach_all_gather = count_and_gather
+    patched_answers: Any = Answers
+    patched_answers.judged = judge_and_write
 
 
 def while_loading(act: Callable[[], None]) -> None:

@@ -19,6 +19,8 @@ from rehearsal.stand_ins.bucket import Buckets, Fault
 
 TOLERANCE = 1e-5
 WEIGHTS = "adapter_model.safetensors"
+# Parts of the tiny model that are sharded and gathered each by itself: layers, embeddings and the rest.
+UNITS = 7
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +64,7 @@ def interrupted(
         recipe,
         store,
         {"arguments": local(recipe, store, "undisturbed")},
-        {"arguments": local(steady_recipe, store, "steady")},
+        {"arguments": local(steady_recipe, store, "steady"), "gathers": str(store / "gathers")},
         {"arguments": local(recipe, store, "mine"), "terminate": {"rank": 1, "step": 3}},
     )
     assert code == 143
@@ -71,10 +73,10 @@ def interrupted(
 
 
 @pytest.fixture(scope="module")
-def resumed(interrupted: tuple[Path, str], recipe: Path, warm: str) -> Path:
+def resumed(interrupted: tuple[Path, str], recipe: Path, steady_recipe: Path, warm: str) -> Path:
     """The resumed run `mine`, and `cut`, its copy without one rank's part of the newest checkpoint.
 
-    `unpublished` is `undisturbed` without its published result, and `bf16` is new.
+    `unpublished` is `undisturbed` without its published result. `bf16` and `little-memory` are new.
     """
     store, _ = interrupted
     shutil.copytree(store / "mine", store / "cut")
@@ -92,6 +94,11 @@ def resumed(interrupted: tuple[Path, str], recipe: Path, warm: str) -> Path:
         {"arguments": local(recipe, store, "cut")},
         {"arguments": local(recipe, store, "unpublished")},
         {"arguments": local(bf16, store, "bf16")},
+        {
+            "arguments": local(steady_recipe, store, "little-memory"),
+            "no_room": {"rank": 1},
+            "gathers": str(store / "gathers-without-room"),
+        },
     )
     assert code == 0, output
     assert "from step 3" in output and "from step 2" in output
@@ -117,6 +124,21 @@ def test_two_processes_have_the_losses_the_adapter_and_the_answers_of_one(
         assert weight.numpy() == pytest.approx(expected[name].numpy(), abs=1e-3), name
 
 
+def test_answers_gather_the_weights_once_and_not_for_every_token(interrupted: tuple[Path, str]) -> None:
+    gathers = [json.loads(line) for line in (interrupted[0] / "gathers").read_text().splitlines()]
+    assert max(line["gathers"] for line in gathers) == UNITS
+    assert {line["whole"] for line in gathers} == {0}, (
+        "weights that stay gathered take the next step's memory"
+    )
+
+
+def test_a_model_that_does_not_fit_on_one_rank_is_gathered_for_every_token_on_all(resumed: Path) -> None:
+    gathers = [json.loads(line) for line in (resumed / "gathers-without-room").read_text().splitlines()]
+    assert min(line["gathers"] for line in gathers) > UNITS
+    assert answers(resumed / "little-memory") == answers(resumed / "steady")
+    assert losses(resumed / "little-memory") == losses(resumed / "steady")
+
+
 def test_the_test_rows_are_evaluated_before_the_training_on_the_period_and_at_the_end(
     interrupted: tuple[Path, str], steady_recipe: Path
 ) -> None:
@@ -130,11 +152,11 @@ def test_a_signal_to_one_process_stops_both_and_the_checkpoint_has_every_rank_s_
 ) -> None:
     store, output = interrupted
     assert output.count("run mine was stopped after step 3 of 6 and saved") == 2
-    (newest,) = (store / "mine").glob("checkpoint-00000003-*")
+    (newest,) = (store / "stopped").glob("checkpoint-00000003-*")
     files = json.loads((newest / "COMPLETE.json").read_text())["files"]
     for part in ("pytorch_model_fsdp_0/__{}_0.distcp", "optimizer_0/__{}_0.distcp", "rng_state_{}.pth"):
         assert {part.format(0), part.format(1)} <= files.keys()
-    assert not (store / "mine" / "COMPLETE.json").exists()
+    assert not (store / "stopped" / "COMPLETE.json").exists()
 
 
 def test_a_bucket_that_refuses_access_to_a_checkpoint_for_a_while_costs_no_step_and_no_try(

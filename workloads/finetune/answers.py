@@ -24,9 +24,10 @@ from finetune.callbacks import ShowProgress
 from finetune.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.checkpoint import RunFolder
 from finetune.families import text_attention
-from finetune.model import load_processor
+from finetune.model import compute_dtype, load_processor
 from finetune.recipe import Recipe
 from finetune.rows import text_of
+from finetune.sharding import gathered_for_answers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -97,9 +98,10 @@ class Answers(TrainerCallback):
         # the end some answer the last row again.
         own_rows = [min(share * state.process_index + at, count - 1) for at in range(share)]
         answers: list[dict[str, Any]] = []
-        for first in range(0, share, BATCH):
-            rows = self._rows.select(own_rows[first : first + BATCH])
-            answers += map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
+        with gathered_for_answers(model, compute_dtype(self._recipe.model)):
+            for first in range(0, share, BATCH):
+                rows = self._rows.select(own_rows[first : first + BATCH])
+                answers += map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
         answers = list(chain.from_iterable(gather_object([answers])))[:count]
         figures = _figures([answer["score"] for answer in answers])
         if self._progress:

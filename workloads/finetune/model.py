@@ -110,6 +110,13 @@ def check_layers(model: Model, lora: Lora | None) -> None:
         _check_target_modules(lora, base)
 
 
+def compute_dtype(model: Model) -> "torch.dtype":
+    """The number format of the model's forward pass."""
+    import torch
+
+    return {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
+
+
 def load_model(model: Model, device: "torch.device", packed: bool = False, trained: bool = False) -> Any:
     """Load the base model from disk onto `device`.
 
@@ -121,7 +128,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     from finetune.attention import PACKED_ROWS
 
     config = config_in_cache(model)
-    dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[model.precision]
+    dtype = compute_dtype(model)
     options: dict[str, Any] = {
         "dtype": torch.float32 if trained else dtype,
         # By default transformers takes the fused attention where a part of the model supports it.

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate import ParallelismConfig
+from accelerate import Accelerator, ParallelismConfig
+from accelerate.utils import broadcast_object_list, fsdp_utils, gather_object
 from peft import get_peft_model_state_dict
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
@@ -79,6 +80,35 @@ def shard_by_layer(trainer: Trainer) -> None:
         # accelerate would sum the gradients of all processes in bf16.
         plugin.mixed_precision_policy = replace(plugin.mixed_precision_policy, reduce_dtype=torch.float32)
     _gather_before_forward(model.get_input_embeddings())
+    patched: Any = fsdp_utils
+    patched.fsdp2_load_full_state_dict = _send_weights_and_buffers
+
+
+_send_weights = fsdp_utils.fsdp2_load_full_state_dict
+
+
+def _send_weights_and_buffers(
+    accelerator: Accelerator, model: torch.nn.Module, weights: dict[str, torch.Tensor], **options: Any
+) -> torch.nn.Module:
+    """Send each rank its shards of rank 0's weights, and all of its buffers. Takes the place of accelerate's.
+
+    accelerate 1.15 fails at a model whose saved weights include buffers, which are not sharded
+    (https://github.com/huggingface/accelerate/issues/3898). Gemma 4 has one in every layer.
+    """
+    buffers = {
+        f"{path}.{name}": (module, name)
+        for path, module in model.named_modules()
+        for name in module._buffers.keys() - module._non_persistent_buffers_set
+    }
+    for module, name in buffers.values():
+        # Left out of the model's state for accelerate, which sends all that is in it.
+        module._non_persistent_buffers_set.add(name)
+    _send_weights(accelerator, model, weights, **options)
+    values = {key: weights[key].cpu() for key in buffers} if accelerator.is_main_process else None
+    (values,) = broadcast_object_list([values])
+    for key, (module, name) in buffers.items():
+        module.register_buffer(name, values[key].to(accelerator.device))
+    return model
 
 
 def _gather_before_forward(embedding: torch.nn.Module) -> None:
@@ -94,6 +124,49 @@ def _gather_before_forward(embedding: torch.nn.Module) -> None:
             module.unshard()
 
     embedding.register_forward_pre_hook(gather)
+
+
+@contextmanager
+def gathered_for_answers(model: Any, precision: torch.dtype) -> Generator[None]:
+    """In this context a sharded model keeps the weights that it has gathered. Enter it on every rank.
+
+    An answer runs every layer once per token, and would gather all weights again for each of them. A model
+    that does not fit on every rank stays sharded. On exit each rank has its shards alone.
+
+    Args:
+        model: Any model. One that is not sharded stays as it is.
+        precision: Number format of gathered weights, which is that of the forward pass.
+    """
+    if not isinstance(model, FSDPModule) or not all(gather_object([_fits(model, precision)])):
+        yield
+        return
+    model.set_reshard_after_forward(False)
+    try:
+        yield
+    finally:
+        model.set_reshard_after_forward(True)
+        # accelerate leaves these two gathered for the backward pass, which begins with them.
+        for unit in (model, model.get_output_embeddings()):
+            if isinstance(unit, FSDPModule):
+                unit.set_reshard_after_forward(False, recurse=False)
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+
+def _fits(model: Any, precision: torch.dtype) -> bool:
+    """Whether the whole model takes at most half of this process's free memory.
+
+    The other half is for the keys and values of the tokens. The memory of a CPU is not asked for: only
+    rehearsals shard there.
+    """
+    if model.device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(model.device)
+    # torch keeps freed memory for its next tensors.
+    free += torch.cuda.memory_reserved(model.device) - torch.cuda.memory_allocated(model.device)
+    weights = sum(weight.numel() for weight in model.parameters())
+    return 2 * weights * precision.itemsize <= free
 
 
 def save_gathered_adapter(model: Any, processor: Any, directory: Path) -> None:

@@ -241,6 +241,8 @@ def assemble(
             callbacks=callbacks,
         )
         check_packages(arguments)
+    # Some models, Gemma 4 among them, say that their own loss cannot count tokens across batches. trl's can.
+    trainer.model_accepts_loss_kwargs = True
     if recipe.training.packing:
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
     if recipe.data.image:
