@@ -267,6 +267,9 @@ def test_sql_is_judged_by_the_schema_of_its_row(tiny: Path, tmp_path: Path) -> N
         ("text", "A soft scarf, red.", "a soft red scarf", 1, 0),
         ("text", "A soft scarf", "a soft scarf!", 1, 1),
         ("text", "red red scarf", "red lamp", 0.4, 0),
+        ("text", "🍌", " 🍌", 1, 1),
+        ("text", "🍌", "!", 0, 0),
+        ("text", "", "", 1, 1),
     ],
 )
 def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: float, exact: int) -> None:
@@ -282,7 +285,7 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
         ("police killed the gunman", "the gunman kill police", 2 / 4),
         ("a soft red scarf", "A soft, warm, red scarf.", 8 / 9),
         ("red", "", 0),
-        ("", "", 0),
+        ("", "", 1),
     ],
 )
 def test_texts_are_compared_in_the_order_of_their_words_too(wanted: str, reply: str, rouge_l: float) -> None:

@@ -29,7 +29,7 @@ def recipes(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
         path = make_recipe(
             folder / f"{model.name}.yaml", tiny, "gemma-4-31b-text-to-sql", batch_size=1, sharding="fsdp2"
         )
-        # The shipped layers are those of a model with a part for pictures.
+        # The shipped names of layers belong to models with a part for pictures.
         layers = {"target_modules": r".*mlp\.(gate_proj|up_proj|down_proj)"} if family == "Llama" else {}
         recipes[family] = edited(
             path,

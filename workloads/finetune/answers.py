@@ -175,8 +175,10 @@ def compare(wanted: str, reply: str, units: str, in_order: bool = False) -> dict
     `overlap` is the F1 score of their units, in any order. `exact` is 1 when all units are the same. With
     `in_order`, `rouge_l` is the F1 score of the units that both have in the same order, ROUGE-L.
     """
-    wanted_units, reply_units = (regex.findall(units, text.lower()) for text in (wanted, reply))
-    both = max(len(wanted_units) + len(reply_units), 1)
+    texts = (wanted.lower().strip(), reply.lower().strip())
+    # A text that has none of the units is one itself: else all such texts would be the same.
+    wanted_units, reply_units = (regex.findall(units, text) or [text] for text in texts)
+    both = len(wanted_units) + len(reply_units)
     shared = (Counter(wanted_units) & Counter(reply_units)).total()
     score = {"overlap": 2 * shared / both}
     if in_order:

@@ -135,7 +135,7 @@ def gathered_for_answers(model: Any, precision: torch.dtype) -> Generator[None]:
 
     Args:
         model: Any model. One that is not sharded stays as it is.
-        precision: Number format of gathered weights, which is that of the forward pass.
+        precision: Number format of gathered weights: the forward pass computes in it.
     """
     if not isinstance(model, FSDPModule) or not all(gather_object([_fits(model, precision)])):
         yield
