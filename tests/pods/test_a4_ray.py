@@ -252,6 +252,23 @@ def test_a_worker_that_is_deleted_saves_before_it_goes(undisturbed: Training, ra
     ray.end(training)
 
 
+@pytest.mark.slow
+def test_workers_that_share_the_weights_lose_one_and_have_the_losses_of_whole_copies(
+    undisturbed: Training, ray: Ray
+) -> None:
+    training = ray.again("sharded", SAVE_OFTEN, "--set=training.sharding=fsdp2")
+    training.waits_for("a checkpoint", training.checkpoints)
+    training.kill("worker")
+    assert training.ends() == "SUCCEEDED"
+    first, then = training.begun()
+    assert (first, then % 6) == (0, 0)
+    assert then
+    assert training.losses() == pytest.approx(undisturbed.losses(), abs=1e-3)
+    (newest,) = training.folder.glob(f"checkpoint-{STEPS:08}-*")
+    files = json.loads((newest / "COMPLETE.json").read_text())["files"]
+    assert {"optimizer_0/__0_0.distcp", "optimizer_0/__1_0.distcp"} <= files.keys()
+
+
 def test_a_wrong_token_is_told_and_not_tried_again(undisturbed: Training, ray: Ray) -> None:
     known, ray.stage.around.hub.tokens = ray.stage.around.hub.tokens, {}
     training = ray.again("wrong-token")

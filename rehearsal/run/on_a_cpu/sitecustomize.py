@@ -68,6 +68,11 @@ OF_RECIPE = {
         "--set=data.rows=16",
         "--set=data.test_rows=4",
     ],
+    "gemma-4-31b-text-to-sql": [
+        "--set=data.rows=48",  # some twenty steps, with two workers
+        "--set=training.max_length=512",  # of the tiny models' texts, several a row
+        "--set=training.learning_rate=0.005",
+    ],
     "gemma-3-4b-sql": [
         "--set=data.rows=120",  # all that there are
         "--set=training.max_length=256",
