@@ -130,7 +130,7 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads tests/serving/tuned.py benchmarks/training \
-		benchmarks/serving/tune.py rehearsal/run/tiny.py
+		benchmarks/serving/tune.py rehearsal/run/tiny.py rehearsal/run/tiny_gemma_4.py
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on

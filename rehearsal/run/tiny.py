@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from rehearsal.run.tiny_gemma_4 import make_gemma_4
+
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
 
@@ -169,8 +171,8 @@ STAND_INS = {
     "gemma-3-12b-text-to-sql": ("model", "sql", 500),
     "gemma-3-12b-text-to-sql-full": ("model", "sql", 500),
     "gemma-3-4b-sql": ("model", "sql", 450),
-    "gemma-4-31b-text-to-sql": ("model", "sql", 500),
-    "gemma-4-e2b-emoji": ("model", "emoji", 200),
+    "gemma-4-31b-text-to-sql": ("gemma-4-31b", "sql", 500),
+    "gemma-4-e2b-emoji": ("gemma-4-e2b", "emoji", 200),
 }
 
 
@@ -326,4 +328,6 @@ if __name__ == "__main__":
     make_texts(folder, rows=128)
     make_model(folder / "model")
     make_text_model(folder / "text-model")
+    for size in ("E2B", "31B"):
+        make_gemma_4(size, make_tokenizer(), folder / f"gemma-4-{size.lower()}")
     make_hub(folder)

@@ -1,12 +1,11 @@
 """Tiny models of families that people fine-tune, with random weights and the chat templates of their own."""
 
-import copy
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rehearsal.run.tiny import make_tokenizer
+from rehearsal.run.tiny_gemma_4 import SETTINGS, with_template
 
 SMALL: dict[str, Any] = {
     "vocab_size": 512,
@@ -41,21 +40,6 @@ TOWER = {
     "temporal_patch_size": 1,
     "out_hidden_size": 32,
     "num_position_embeddings": 64,
-}
-GEMMA_4 = {
-    "num_hidden_layers": 4,
-    "layer_types": WINDOW["layer_types"] * 2,
-    "sliding_window": 32,
-    "global_head_dim": 32,
-    "final_logit_softcapping": 2.0,
-}
-GEMMA_4_TOWER = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
 }
 QWEN_TOKENS = {
     "image_token": "<|image_pad|>",
@@ -96,48 +80,8 @@ FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
         "Gemma2Config",
         SMALL | WINDOW | {"query_pre_attn_scalar": 16, "attn_logit_softcapping": 2.0},
     ),
-    "Gemma 4": (
-        "gemma4",
-        "Gemma4Config",
-        {
-            # As E2B: two layers have keys and values, two share those. There are two head sizes.
-            "text_config": SMALL
-            | GEMMA_4
-            | {
-                "num_kv_shared_layers": 2,
-                "use_double_wide_mlp": True,
-                "hidden_size_per_layer_input": 8,
-                "vocab_size_per_layer_input": 512,
-            },
-            "vision_config": GEMMA_4_TOWER,
-            # The published model has this part, whose attention is its own.
-            "audio_config": {
-                "hidden_size": 16,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 2,
-                "subsampling_conv_channels": [8, 4],
-                "output_proj_dims": 16,
-            },
-        },
-    ),
-    "Gemma 4 31B": (
-        "gemma4",
-        "Gemma4Config",
-        {
-            # Layers that attend to all tokens have fewer keys, which are their values too.
-            "text_config": SMALL
-            | GEMMA_4
-            | {
-                "num_key_value_heads": 2,
-                "num_global_key_value_heads": 1,
-                "attention_k_eq_v": True,
-                "hidden_size_per_layer_input": 0,
-                "use_bidirectional_attention": "vision",
-            },
-            "vision_config": GEMMA_4_TOWER,
-            "audio_config": None,
-        },
-    ),
+    "Gemma 4": ("gemma4", "Gemma4Config", SETTINGS["E2B"]),
+    "Gemma 4 31B": ("gemma4", "Gemma4Config", SETTINGS["31B"]),
     "Qwen 3.5": (
         "qwen3_5_nothink",
         "Qwen3_5Config",
@@ -283,11 +227,7 @@ def templates() -> dict[str, str]:
 
 def tokenizer_of(template: str) -> Any:
     """The tiny tokenizer with a template and its special tokens."""
-    tokenizer = copy.deepcopy(_tokenizer())
-    tokenizer.chat_template = template
-    # DeepSeek's special tokens have a wide vertical line and a low block.
-    tokenizer.add_tokens(sorted(set(re.findall(r"<[|/\uff5c]?\w[\w\u2581]*[|\uff5c]?>", template))))
-    return tokenizer
+    return with_template(_tokenizer(), template)
 
 
 @cache
