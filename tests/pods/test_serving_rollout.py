@@ -1,0 +1,147 @@
+"""The stack serve takes another run while clients ask: no request is lost.
+
+A small server stands for vLLM. It takes seconds for an answer, which names the run, and ends as vLLM does.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from rehearsal import finished_run
+from rehearsal.control_plane.api import Api, Object
+from rehearsal.run.stage import Stage
+from rehearsal.run.surroundings import Surroundings
+from stacks import vllm
+from tests import plans
+from tests.pods.conftest import Play
+
+_CLIENTS: Final = 6
+_DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
+# How long a node may still send requests to an endpoint that is gone. On a large cluster it takes seconds.
+_LAG: Final = 2.0
+_OLD, _NEW = "gs://rehearsal-runs/gemma-3-4b-sql-0a1b2c3d", "gs://rehearsal-runs/gemma-3-4b-sql-4e5f6071"
+
+
+@dataclass
+class Clients:
+    """Clients of a Service that ask one question after the other.
+
+    Args:
+        api: The API server.
+        labels: The labels of the Service's EndpointSlices.
+
+    Attributes:
+        answers: What the answers said.
+        lost: Why requests have no whole answer.
+    """
+
+    api: Api
+    labels: dict[str, str]
+    answers: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._addresses: list[str] = []
+        self._over = threading.Event()
+
+    @contextmanager
+    def asking(self) -> Generator[None]:
+        """The clients ask in this context."""
+        self._look()
+        work = [self._follow_endpoints, *[self._ask_on] * _CLIENTS]
+        threads = [threading.Thread(target=target, daemon=True) for target in work]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            for thread in threads:
+                thread.join()
+
+    def _look(self) -> None:
+        slices = self.api.list("discovery.k8s.io/v1", "EndpointSlice", labels=self.labels)
+        endpoints = [endpoint for part in slices for endpoint in part.get("endpoints") or ()]
+        ready = [endpoint for endpoint in endpoints if endpoint["conditions"].get("ready")]
+        self._addresses = [address for endpoint in ready for address in endpoint["addresses"]]
+
+    def _follow_endpoints(self) -> None:
+        while not self._over.wait(_LAG):
+            self._look()
+
+    def _ask_on(self) -> None:
+        while not self._over.is_set():
+            sent = time.monotonic()
+            try:
+                self.answers.append(self._ask())
+            except (HTTPError, OSError, IndexError, KeyError) as error:
+                self.lost.append(repr(error))
+                # A client that is refused asks again later.
+                self._over.wait(max(0.0, 1 - (time.monotonic() - sent)))
+
+    def _ask(self) -> str:
+        """The run that answers. Raises an error if the answer is not whole."""
+        address = f"http://{self._addresses[-1]}:{vllm.PORT}/v1/chat/completions"
+        question = {"messages": [{"role": "user", "content": "?"}], "stream": True}
+        lines = urllib3.request("POST", address, json=question, retries=False, timeout=30).data.splitlines()
+        if b"data: [DONE]" not in lines:
+            raise HTTPError("the answer has no end")
+        return json.loads(lines[0].removeprefix(b"data: "))["choices"][0]["delta"]["content"]
+
+
+def write(around: Surroundings, run: str) -> None:
+    """Writes a finished run, whose model names it."""
+    folder = around.buckets.folder / finished_run.path_of(run)
+    finished_run.write_run(folder, gigabytes=0.001)
+    config = json.dumps({"run": run})
+    (folder / "model" / "config.json").write_text(config)
+    complete = folder / "COMPLETE.json"
+    sizes = {"model": json.loads(complete.read_text())["model"] | {"config.json": len(config)}}
+    complete.write_text(json.dumps(sizes))
+
+
+def deployment(stage: Stage) -> Object:
+    """The servers as the program declares them."""
+    (item,) = stage.stack.cloud.of_type(_DEPLOYMENT)
+    return item.inputs
+
+
+def is_rolled_out(stage: Stage) -> bool:
+    """Whether all servers are of the newest template, and no other is left."""
+    status = (stage.api.get(deployment(stage)) or {}).get("status") or {}
+    return status.get("updatedReplicas") == status.get("availableReplicas") == status.get("replicas") == 1
+
+
+@pytest.fixture(scope="module")
+def stage(play: Play, around: Surroundings) -> Stage:
+    """The stack, whose server serves the old run."""
+    write(around, _OLD)
+    stage = play("serve", servedRun=_OLD)
+    stage.stack.up()
+    stage.waits_for("a server", lambda: is_rolled_out(stage))
+    return stage
+
+
+def test_another_run_takes_over_and_no_request_is_lost(stage: Stage, around: Surroundings) -> None:
+    write(around, _NEW)
+    name = deployment(stage)["metadata"]["name"]
+    clients = Clients(stage.api, {"kubernetes.io/service-name": name})
+    with clients.asking():
+        stage.waits_for("answers", lambda: len(clients.answers) > _CLIENTS)
+        stage.stack.configure(plans.keys({"servedRun": _NEW}))
+        stage.stack.up()
+        stage.waits_for("the new server", lambda: is_rolled_out(stage) and len(stage.pods()) == 1)
+        answered = len(clients.answers)
+        stage.waits_for("its answers", lambda: len(clients.answers) > answered + 2 * _CLIENTS)
+    assert clients.lost == []
+    runs = [json.loads(answer)["run"] for answer in clients.answers]
+    assert list(dict.fromkeys(runs)) == [_OLD, _NEW]
+    assert set(runs[-_CLIENTS:]) == {_NEW}
