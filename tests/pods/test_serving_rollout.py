@@ -3,11 +3,9 @@
 A small server stands for vLLM. It takes seconds for an answer, which names the run, and ends as vLLM does.
 """
 
-import itertools
 import json
 import random
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,10 +23,13 @@ from stacks import vllm
 from tests import plans
 from tests.pods.conftest import Play
 
-_CLIENTS: Final = 6
+pytestmark = pytest.mark.slow
+
+_CLIENTS: Final = 8  # of each length
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
-# An answer takes longer than the pause before SIGTERM.
-_TOKENS: Final = 150
+# A long answer takes twice the pause before SIGTERM. A short one begins at any time.
+_LONG, _SHORT = 200, 3
+_SECONDS_PER_TOKEN: Final = 0.1  # of the small server
 # How long a node may still send requests to an endpoint that is gone. On a large cluster it takes seconds.
 _LAG: Final = 2.0
 _OLD, _NEW = "gs://rehearsal-runs/gemma-3-4b-sql-0a1b2c3d", "gs://rehearsal-runs/gemma-3-4b-sql-4e5f6071"
@@ -55,15 +56,17 @@ class Clients:
     def __post_init__(self) -> None:
         self._addresses: list[str] = []
         self._over = threading.Event()
-        # Long and short answers: some requests begin at any time, and some are always in progress.
-        self._tokens = itertools.cycle([_TOKENS, 10, 10])
 
     @contextmanager
     def asking(self) -> Generator[None]:
         """The clients ask in this context."""
         self._look()
-        work = [self._follow_endpoints, *[self._ask_on] * _CLIENTS]
-        threads = [threading.Thread(target=target, daemon=True) for target in work]
+        threads = [threading.Thread(target=self._follow_endpoints, daemon=True)]
+        for number in range(_CLIENTS):
+            for tokens in (_LONG, _SHORT):
+                # The clients' answers end one after the other, and not all at once.
+                pause = tokens * _SECONDS_PER_TOKEN * number / _CLIENTS
+                threads.append(threading.Thread(target=self._ask_on, args=(tokens, pause), daemon=True))
         for thread in threads:
             thread.start()
         try:
@@ -83,21 +86,21 @@ class Clients:
         while not self._over.wait(_LAG):
             self._look()
 
-    def _ask_on(self) -> None:
+    def _ask_on(self, tokens: int, pause: float) -> None:
+        self._over.wait(pause)
         while not self._over.is_set():
-            sent = time.monotonic()
             try:
-                self.answers.append(self._ask())
+                self.answers.append(self._ask(tokens))
             except (HTTPError, OSError, IndexError, KeyError) as error:
                 self.lost.append(repr(error))
                 # A client that is refused asks again later.
-                self._over.wait(max(0.0, 1 - (time.monotonic() - sent)))
+                self._over.wait(1)
 
-    def _ask(self) -> str:
+    def _ask(self, tokens: int) -> str:
         """The run that answers. Raises an error if the answer is not whole."""
         address = f"http://{random.choice(self._addresses)}:{vllm.PORT}/v1/chat/completions"
         messages = [{"role": "user", "content": "?"}]
-        question = {"messages": messages, "stream": True, "max_tokens": next(self._tokens)}
+        question = {"messages": messages, "stream": True, "max_tokens": tokens}
         lines = urllib3.request("POST", address, json=question, retries=False, timeout=30).data.splitlines()
         if b"data: [DONE]" not in lines:
             raise HTTPError("the answer has no end")
