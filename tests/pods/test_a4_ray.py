@@ -203,6 +203,7 @@ def restarted(undisturbed: Training, ray: Ray) -> Iterator[Training]:
     ray.end(training)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_comes_again_and_costs_the_steps_since_the_last_checkpoint(
     restarted: Training, undisturbed: Training
 ) -> None:

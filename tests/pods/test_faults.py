@@ -32,6 +32,7 @@ def busy(times: int) -> Callable[[str], tuple[int, Mapping[str, str]] | None]:
     return lambda _path: next(answers, None)
 
 
+@pytest.mark.slow
 def test_hub_bucket_and_api_server_fail_for_a_while_and_nothing_is_lost(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from engine.project import ROOT
 from rehearsal.control_plane.api import until
 from tests.control_plane.test_processes import assert_nothing_is_left, places, processes_below
@@ -21,6 +23,7 @@ def below(process: int) -> Iterator[int]:
             yield from (child, *below(child))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     environment, folder = places(tmp_path), tmp_path / "tmp"
     run = subprocess.Popen(
