@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +36,10 @@ _HEADER: Final = (
     "| weights | requests at once | first token, ms | slowest, ms | between tokens, ms | tokens/s |\n"
     "|---|---|---|---|---|---|"
 )
+_HOW_TO_READ: Final = (
+    "Each figure was measured once. The two rows of a base show by how much they vary, and a\n"
+    "smaller difference says nothing. A model of 90,000 weights computes nothing: the figures are the server's own."
+)
 
 
 def main() -> None:
@@ -54,6 +59,7 @@ def main() -> None:
                 f"| {load.between_ms:.2f} | {load.tokens_per_second:.0f} |"
             )
             print(lines[-1], flush=True)
+    lines += ["", f"Measured on {datetime.now(UTC):%Y-%m-%d}. {_HOW_TO_READ}"]
     _RESULTS.write_text("\n".join(lines) + "\n")
 
 
