@@ -38,7 +38,8 @@ _HEADER: Final = (
 )
 _HOW_TO_READ: Final = (
     "Each figure was measured once. The two rows of a base show by how much they vary, and a\n"
-    "smaller difference says nothing. A model of 90,000 weights computes nothing: the figures are the server's own."
+    "smaller difference says nothing. A model of 90,000 weights computes nothing, so the figures are the\n"
+    "server's own."
 )
 
 
