@@ -235,6 +235,18 @@ def test_a_trained_run_whose_checkpoint_an_older_version_wrote_says_what_to_do(
     assert "Traceback" not in output and not (run / "COMPLETE.json").exists()
 
 
+def test_a_recipe_that_the_model_does_not_allow_is_one_line_and_no_traceback(
+    recipe: Path, warm: str, tmp_path: Path
+) -> None:
+    setting = "--set=lora.target_modules=nothing"
+    entry = {"arguments": [*local(recipe, tmp_path, "mine"), setting]}
+    code, output = torchrun(warm, recipe, tmp_path, entry, more=[setting])
+    assert code == 2
+    (error,) = {line for line in output.splitlines() if line.startswith("error: ")}
+    assert error.startswith("error: lora.target_modules nothing matches no module of")
+    assert "Traceback" not in output
+
+
 def test_an_infinity_in_one_rank_s_gradient_ends_the_run_and_its_checkpoints_stay_as_they_are(
     interrupted: tuple[Path, str], recipe: Path, warm: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,9 @@ from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from ending.errors import InputError
 from ending.files import MetricsLog
+from ending.recipe_file import RecipeError
 from ending.time_limit import TimeLimit
 from finetune.all_weights import choose_weights, load_into
 from finetune.answers import Answers, JudgeUntrained
@@ -82,12 +84,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
-    newest = None
-    if arguments.process_index == 0:
-        recipe = as_model_allows(recipe)
-        newest = _begin(recipe, run, workspace)
-    # Under torchrun the other processes do not know the commits.
-    newest, recipe = broadcast_object_list([newest, recipe])
+    newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
     arguments.packing = recipe.training.packing
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
@@ -146,6 +143,27 @@ def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, s
     shown = first_row(rows, _processor(recipe), recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
     return ShowProgress(MetricsLog(run.folder, step), run.folder)
+
+
+def _begin_together(
+    recipe: Recipe, run: RunFolder, workspace: Path, is_first: bool
+) -> tuple[SavedCheckpoint | None, Recipe]:
+    """The run's newest checkpoint, and the recipe as the model allows it, with its commits.
+
+    The first process finds out, and tells the others. All raise its InputError or RecipeError: each of the
+    others would end in a traceback otherwise.
+    """
+    newest, problem = None, None
+    if is_first:
+        try:
+            recipe = as_model_allows(recipe)
+            newest = _begin(recipe, run, workspace)
+        except (InputError, RecipeError) as error:
+            problem = error
+    newest, recipe, problem = broadcast_object_list([newest, recipe, problem])
+    if problem:
+        raise problem
+    return newest, recipe
 
 
 def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
