@@ -247,6 +247,19 @@ def test_a_recipe_that_the_model_does_not_allow_is_one_line_and_no_traceback(
     assert "Traceback" not in output
 
 
+def test_a_process_that_waits_for_a_refused_one_ends_with_it(
+    recipe: Path, warm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first process ends before both have met. The other hears no SIGTERM while it waits to meet it."""
+    from finetune import torchrun as module
+
+    monkeypatch.setattr(module, "SHUTDOWN_TIMEOUT_AFTER_FAILURE", 1)
+    entry = {"arguments": [*local(recipe, tmp_path, "mine"), "--set=lora.rank=3"]}
+    code, output = torchrun(warm, recipe, tmp_path, entry)
+    assert code == 2
+    assert "run mine" in output and "was started with another lora.rank" in output
+
+
 def test_an_infinity_in_one_rank_s_gradient_ends_the_run_and_its_checkpoints_stay_as_they_are(
     interrupted: tuple[Path, str], recipe: Path, warm: str, tmp_path: Path
 ) -> None:

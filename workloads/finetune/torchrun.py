@@ -20,6 +20,9 @@ WORKER = ("-m", "finetune", "local")
 # Seconds between SIGTERM and SIGKILL for the processes. It is this long because the pod's grace period limits
 # the time of a checkpoint: Kubernetes then kills all processes. torchrun's own option is new in torch 2.11.
 SHUTDOWN_TIMEOUT = 24 * 3600
+# The same once a process has failed: without it the others cannot save. One that still waits to meet it may
+# take half an hour to notice SIGTERM.
+SHUTDOWN_TIMEOUT_AFTER_FAILURE = 30
 # Seconds within which all nodes must join. A new node must be created and pull the image first.
 RENDEZVOUS_TIMEOUT = 1800
 # How often a node restarts its processes because another node was lost or has come back.
@@ -50,7 +53,9 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     exit_codes: list[int] = []
 
     def close(context: Any, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
-        CLOSE(context, death_sig, SHUTDOWN_TIMEOUT)
+        ended = {handler.proc.poll() for handler in context.subprocess_handlers.values()}
+        failed = ended - {None, Exit.FINISHED, Exit.LIMIT_REACHED, Exit.INTERRUPTED}
+        CLOSE(context, death_sig, SHUTDOWN_TIMEOUT_AFTER_FAILURE if failed else SHUTDOWN_TIMEOUT)
         exit_codes[:] = [handler.proc.returncode for handler in context.subprocess_handlers.values()]
         # torchrun would start them again after any exit code.
         if FINAL.intersection(exit_codes):
