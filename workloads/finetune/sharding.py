@@ -19,6 +19,8 @@ from transformers import Trainer
 from finetune.model import verify_adapter
 from finetune.sections import Training
 
+_send_weights = fsdp_utils.fsdp2_load_full_state_dict
+
 
 def is_sharded(training: Training) -> bool:
     """Whether the model is sharded: the recipe asks for it, and there is more than one process."""
@@ -84,9 +86,6 @@ def shard_by_layer(trainer: Trainer) -> None:
     patched.fsdp2_load_full_state_dict = _send_weights_and_buffers
 
 
-_send_weights = fsdp_utils.fsdp2_load_full_state_dict
-
-
 def _send_weights_and_buffers(
     accelerator: Accelerator, model: torch.nn.Module, weights: dict[str, torch.Tensor], **options: Any
 ) -> torch.nn.Module:
@@ -96,7 +95,7 @@ def _send_weights_and_buffers(
     (https://github.com/huggingface/accelerate/issues/3898). Gemma 4 has one in every layer.
     """
     buffers = {
-        f"{path}.{name}": (module, name)
+        f"{path}.{name}".removeprefix("."): (module, name)
         for path, module in model.named_modules()
         for name in module._buffers.keys() - module._non_persistent_buffers_set
     }

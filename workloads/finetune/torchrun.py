@@ -20,8 +20,8 @@ WORKER = ("-m", "finetune", "local")
 # Seconds between SIGTERM and SIGKILL for the processes. It is this long because the pod's grace period limits
 # the time of a checkpoint: Kubernetes then kills all processes. torchrun's own option is new in torch 2.11.
 SHUTDOWN_TIMEOUT = 24 * 3600
-# The same once a process has failed: without it the others cannot save. One that still waits to meet it may
-# take half an hour to notice SIGTERM.
+# The same once a process has failed, as by default in torchrun: without it the others cannot save, and only
+# end an upload that has begun. One that still waits to meet it may take half an hour to notice SIGTERM.
 SHUTDOWN_TIMEOUT_AFTER_FAILURE = 30
 # Seconds within which all nodes must join. A new node must be created and pull the image first.
 RENDEZVOUS_TIMEOUT = 1800

@@ -69,7 +69,7 @@ OF_RECIPE = {
         "--set=data.test_rows=4",
     ],
     "gemma-4-31b-text-to-sql": [
-        "--set=data.rows=48",  # some twenty steps, with two workers
+        "--set=data.rows=48",  # 36 steps, with two workers
         "--set=training.max_length=512",  # of the tiny models' texts, several a row
         "--set=training.learning_rate=0.005",
     ],
