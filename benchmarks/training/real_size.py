@@ -64,6 +64,7 @@ class Case:
 CASES: Final = (
     Case("emoji", "gemma-3-1b-emoji", "emoji", "tiny-text"),
     Case("sql", "gemma-3-12b-text-to-sql", "sql", "tiny-vision"),
+    Case("sql-4b", "gemma-3-4b-sql", "sql", "tiny-vision"),
     Case("product", "gemma-3-4b-vision", "product", "tiny-vision"),
     Case("emoji-gemma-4", "gemma-4-e2b-emoji", "emoji", "tiny-text"),
 )
