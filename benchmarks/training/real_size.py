@@ -51,20 +51,32 @@ HEADER: Final = (
 )
 
 
+COLUMNS_OF_SQL: Final = (
+    "data.fields.schema=sql_context",
+    "data.fields.question=sql_prompt",
+    "data.reply=sql",
+)
+
+
 @dataclass(frozen=True)
 class Case:
-    """A shipped recipe, the made-up rows that it trains with, and the small model whose words they are."""
+    """A shipped recipe, the made-up rows that it trains with, and the small model whose words they are.
+
+    Args:
+        columns: What of the recipe is set, because the made-up rows have other columns than its own rows.
+    """
 
     name: str
     recipe: str
     rows: str
     words_of: str
+    columns: tuple[str, ...] = ()
 
 
 CASES: Final = (
     Case("emoji", "gemma-3-1b-emoji", "emoji", "tiny-text"),
     Case("sql", "gemma-3-12b-text-to-sql", "sql", "tiny-vision"),
-    Case("sql-4b", "gemma-3-4b-sql", "sql", "tiny-vision"),
+    Case("sql-4b", "gemma-3-4b-sql", "sql", "tiny-vision", COLUMNS_OF_SQL),
     Case("product", "gemma-3-4b-vision", "product", "tiny-vision"),
     Case("emoji-gemma-4", "gemma-4-e2b-emoji", "emoji", "tiny-text"),
 )
@@ -109,6 +121,7 @@ def recipe_of(case: Case, side: str, stand_ins: Path) -> Recipe:
         f"data.rows={ROWS[case.rows]}",
         f"data.test_rows={TEST_ROWS}",
         "training.sharding=none",
+        *case.columns,
     ]
     if side == RECIPE_LIGER:
         overrides.append("training.trl.use_liger_kernel=true")
