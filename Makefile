@@ -80,9 +80,9 @@ test-infrastructure: .venv/.ready ## settings, components, plans and faults on t
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
 		--ignore tests/pods --ignore tests/serving --numprocesses 3 --dist worksteal $(SLOW)
 
-test-cluster: .venv/.ready $(TRAINING)/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
+test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
-	$(BIN)/python -m pytest tests/control_plane
+	$(BIN)/python -m pytest tests/control_plane --numprocesses 2 --dist loadfile
 
 test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
 	$(BIN)/python -m engine

@@ -1,6 +1,7 @@
 """Servers of a language model, behind one Service."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,22 @@ from components.namespace import Namespace
 _ALL_PODS: Final = "--prefix --tail=-1 --max-log-requests=100 --ignore-errors"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Autoscaling:
+    """Limits between which the load decides about the number of servers.
+
+    Args:
+        minimum: Fewest servers.
+        maximum: Most servers.
+        manifests: What the servers measure, with the holes `name` and `namespace`. Then the autoscaler, which
+            also has the holes `minimum` and `maximum`.
+    """
+
+    minimum: int
+    maximum: int
+    manifests: tuple[Path, Path]
+
+
 class ModelServerArgs(Args):
     """Arguments of `ModelServer`.
 
@@ -22,6 +39,7 @@ class ModelServerArgs(Args):
         manifest: Deployment manifest with the holes `name`, `namespace`, `scale` and those of `values`.
         replicas: Number of servers. None leaves the number to an autoscaler or `kubectl scale`: an update
             does not reset a field that the manifest leaves out.
+        autoscaling: The stack's own autoscaler. None means that it has none.
         depends_on: Resources that the pods need and that the manifest refers to by name only.
     """
 
@@ -30,6 +48,7 @@ class ModelServerArgs(Args):
     manifest: Path
     values: Values
     replicas: int | None
+    autoscaling: Autoscaling | None = None
     depends_on: Sequence[pulumi.Resource]
 
 
@@ -50,6 +69,18 @@ class ModelServer(Component[ModelServerArgs]):
             Manifest(MANIFESTS / f"model-server-{what}.yaml", names).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
+        if args.autoscaling:
+            self._declare_autoscaler(name, args, args.autoscaling, names)
+
+    def _declare_autoscaler(
+        self, name: str, args: ModelServerArgs, autoscaling: Autoscaling, names: Values
+    ) -> None:
+        metric, autoscaler = autoscaling.manifests
+        limits = {"minimum": autoscaling.minimum, "maximum": autoscaling.maximum}
+        metrics = Manifest(metric, names).create(f"{name}-serving-metrics", args.namespace.inside(self))
+        Manifest(autoscaler, {**names, **limits}).create(
+            f"{name}-serving-autoscaler", args.namespace.inside(self, [metrics])
+        )
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
         """Commands that show the servers, their log and one's port, keyed by the name of the stack output."""

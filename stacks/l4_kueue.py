@@ -1,23 +1,22 @@
 """l4-kueue: vLLM and a fine-tune share L4 GPUs, and Kueue preempts the fine-tune when serving needs them."""
 
-from enum import StrEnum
 from math import floor
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
-from cloud.machines import G2_MACHINES, L4, Machine, allocatable_disk_gib
+from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
-from components.capacity import CapacityType
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
-from components.model_server import ModelServer, ModelServerArgs
+from components.model_server import Autoscaling, ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from components.token import HuggingFaceToken
 from stacks import pins, questions, vllm
 from stacks.hub_model import HubModel
-from stacks.l4 import L4Settings, autopilot_selector, disk_gb, pod_size
+from stacks.l4 import autopilot_selector, disk_gb, pod_size
+from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
 from stacks.served_run import (
@@ -29,57 +28,20 @@ from stacks.served_run import (
 from stacks.torchrun import TorchrunNodes, TorchrunSettings, torchrun_job
 from stacks.training import GemmaRecipe, TrainingPlatform, run_name, training_platform
 
-# The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
-# fine-tune has two pods with two GPUs each.
-GPUS_PER_POD: Final = 2
-TRAINING_PODS: Final = 2
-
+_AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
 _PRIORITIES: Final = {
     "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},
     "low": {"value": 100, "description": "Goes on later from its checkpoint; gives way to high."},
 }
 
-_MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 
-
-class Settings(TorchrunSettings, L4Settings, ServedRunSettings):
+class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
     """Settings of l4-kueue."""
 
     gpu, gpus = L4, GPUS_PER_POD
     model_key, callers = "servingModel", "network policies decide who may ask"
     recipe: GemmaRecipe = "gemma-3-4b-sql"
-    cluster_mode: Literal["standard", "autopilot"] = Field(
-        "standard",
-        description="Mode of the cluster: `standard` has nodes of your choice. With `autopilot` Google "
-        "chooses the nodes pod by pod, and bills by the pod.",
-    )
-    # The tutorial's machine. On Autopilot a pod with two L4 gets the same.
-    machine_type: _MachineType = Field(
-        _MachineType("g2-standard-24"),
-        description="Machine type of the nodes, only on a Standard cluster. It also decides how much CPU, "
-        "memory and disk a pod requests.",
-    )
-    nodes: int = Field(
-        3,
-        ge=1,
-        le=100,
-        description="Number of machines that the queue may fill. The node pool never has more.",
-    )
-    min_nodes: int = Field(
-        # Flex-start creates machines when pods request them.
-        default_factory=lambda data: 0 if data["capacity_type"] is CapacityType.FLEX_START else data["nodes"],
-        ge=0,
-        le=100,
-        description="Fewest machines, only on a Standard cluster. Below `nodes` the autoscaler chooses the "
-        "number. By default all `nodes`, with `flexStart` none.",
-    )
-    zones: Annotated[tuple[str, ...], Hint(values="a zone or a list of zones")] = Field(
-        default_factory=lambda data: L4.zones[data["region"]][:1],
-        min_length=1,
-        description="Zones of the nodes, one or a list, only on a Standard cluster. By default the region's "
-        "first zone with L4.",
-    )
     serve: Literal["hub", "run"] = Field(
         "hub",
         description="What is served: `hub` is `servingModel`. `run` is the stack's own finished run. If the "
@@ -98,7 +60,25 @@ class Settings(TorchrunSettings, L4Settings, ServedRunSettings):
         None,
         ge=0,
         le=100,
-        description="Number of servers. By default an autoscaler or `kubectl scale` decides.",
+        description="Number of servers. Without it the load decides (`servingReplicas.max`), or else "
+        "`kubectl scale`.",
+    )
+    most_servers: int | None = Field(
+        None,
+        alias="servingReplicas.max",
+        ge=1,
+        le=100,
+        description="Most servers. With it an autoscaler chooses their number by the requests that wait, and "
+        "by the used memory for keys and values. It changes the number at most once in five minutes. The "
+        "cluster is then on GKE's rapid channel, which alone has such metrics. The queue must have the GPUs "
+        "of all servers.",
+    )
+    fewest_servers: int = Field(
+        1,
+        alias="servingReplicas.min",
+        ge=1,
+        le=100,
+        description="Fewest servers, with `servingReplicas.max`.",
     )
     serving_priority: Literal["high", "low"] = Field(
         "high", description="Priority of the servers in the queue. `high` preempts `low`."
@@ -108,78 +88,41 @@ class Settings(TorchrunSettings, L4Settings, ServedRunSettings):
     )
 
     @property
-    def machine(self) -> Machine:
-        """Machine of the nodes, in the catalogue."""
-        return G2_MACHINES[self.machine_type]
+    def autoscaling(self) -> Autoscaling | None:
+        """The limits of the autoscaler, None if there is none."""
+        if self.most_servers is None:
+            return None
+        return Autoscaling(minimum=self.fewest_servers, maximum=self.most_servers, manifests=_AUTOSCALER)
 
-    @property
-    def autopilot(self) -> bool:
-        """Whether the cluster is an Autopilot cluster."""
-        return self.cluster_mode == "autopilot"
-
-    @field_validator("machine_type", "min_nodes", "zones")
+    @field_validator("most_servers")
     @classmethod
-    def _is_ours_to_choose(cls, value: Any, info: ValidationInfo) -> Any:
-        if info.data.get("cluster_mode") == "autopilot":
-            key = cls.model_fields[str(info.field_name)].alias
-            raise ValueError(f"Autopilot chooses machines by itself; remove it with `pulumi config rm {key}`")
-        return value
+    def _have_their_gpus(cls, most: int | None, info: ValidationInfo) -> int | None:
+        if most is None:
+            return None
+        if info.data.get("serving_replicas") is not None:
+            raise ValueError(
+                "servingReplicas fixes the number of servers; run `pulumi config rm servingReplicas`, or "
+                "remove servingReplicas.max"
+            )
+        gpus = cls.gpus_of_queue(info.data)
+        if gpus is not None and most * GPUS_PER_POD > gpus:
+            raise ValueError(
+                f"{most} servers need {most * GPUS_PER_POD} GPUs, and the queue has {gpus}; set it to "
+                f"{gpus // GPUS_PER_POD} or less, or raise nodes"
+            )
+        return most
 
-    @field_validator("machine_type")
+    @field_validator("fewest_servers")
     @classmethod
-    def _holds_a_server(cls, machine: str) -> str:
-        gpus = G2_MACHINES[machine].count
-        if gpus < GPUS_PER_POD:
-            large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
+    def _are_below_the_most(cls, fewest: int, info: ValidationInfo) -> int:
+        most = info.data.get("most_servers", fewest)
+        if most is None:
+            raise ValueError("there is no autoscaler; set servingReplicas.max too, or remove it")
+        if fewest > most:
             raise ValueError(
-                f"{machine} has {gpus} GPU, and a serving replica needs {GPUS_PER_POD} on one machine; "
-                f"choose one of {large}"
+                f"{fewest} is more than servingReplicas.max, {most}; lower one or raise the other"
             )
-        return machine
-
-    @field_validator("nodes")
-    @classmethod
-    def _hold_the_fine_tune(cls, nodes: int, info: ValidationInfo) -> int:
-        machine, needed = info.data.get("machine_type"), TRAINING_PODS * GPUS_PER_POD
-        gpus = G2_MACHINES[machine].count if machine else needed
-        if nodes * gpus < needed:
-            raise ValueError(
-                f"{nodes} x {machine} has {nodes * gpus} GPUs, and the fine-tune needs {needed}; "
-                f"set nodes to {-(-needed // gpus)} or more"
-            )
-        return nodes
-
-    @field_validator("min_nodes")
-    @classmethod
-    def _fit_the_pool(cls, minimum: int, info: ValidationInfo) -> int:
-        nodes, capacity = info.data.get("nodes", minimum), info.data.get("capacity_type")
-        if minimum > nodes:
-            raise ValueError(
-                f"{minimum} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
-            )
-        if minimum and capacity is CapacityType.FLEX_START:
-            raise ValueError(
-                "capacity.type flexStart starts machines when pods request them; set minNodes to 0"
-            )
-        return minimum
-
-    @field_validator("zones")
-    @classmethod
-    def _have_l4(cls, zones: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        zones = tuple(dict.fromkeys(zones))
-        region, nodes = info.data.get("region"), info.data.get("nodes")
-        offered = L4.zones.get(region, zones)
-        unknown = [zone for zone in zones if zone not in offered]
-        if unknown:
-            raise ValueError(
-                f"not a zone of {region} with L4 GPUs: {', '.join(unknown)}; choose from {', '.join(offered)}"
-            )
-        if nodes and info.data.get("min_nodes") == nodes and nodes % len(zones):
-            raise ValueError(
-                f"{nodes} machines do not spread evenly over {len(zones)} zones; give one zone, or set "
-                "minNodes below nodes and let the autoscaler spread them"
-            )
-        return zones
+        return fewest
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
@@ -192,6 +135,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
         more_images=[settings.server_image],
+        scales_by_metrics_of_pods=settings.autoscaling is not None,
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
     queue = _queue(site, settings, platform)
@@ -303,6 +247,7 @@ def _server(
                 **values,
             },
             replicas=settings.serving_replicas,
+            autoscaling=settings.autoscaling,
             depends_on=[*platform.depends_on, account.access, *access, *queue.access, *nodes],
         ),
     )

@@ -319,6 +319,7 @@ def gke_platform(
     images: Sequence[Image],
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
+    scales_by_metrics_of_pods: bool = False,
     nodes: StandardNodes | None = None,
 ) -> GkePlatform:
     """Declares network, cluster, namespace and identity.
@@ -328,6 +329,7 @@ def gke_platform(
         images: Images of the pods. The cluster's nodes get access to their repositories.
         network_policies: Manifests of policies for ingress. By default pods of the namespace reach each
             other, and the platform reaches Ray's pods. The settings decide about egress.
+        scales_by_metrics_of_pods: See `ClusterArgs`.
         nodes: Place of a Standard cluster's nodes. None makes the cluster an Autopilot cluster.
     """
     site.services.enable(*Cluster.reporting_apis)
@@ -350,6 +352,7 @@ def gke_platform(
             labels=site.labels,
             images=images,
             ray_operator=ray_operator,
+            scales_by_metrics_of_pods=scales_by_metrics_of_pods,
             hold_upgrades=settings.hold_upgrades,
             control_plane=settings.control_plane,
             cluster_name=settings.cluster_name,

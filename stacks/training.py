@@ -215,6 +215,15 @@ def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image:
     return settings.run or f"{settings.recipe_name}-{fingerprint(code.run_digest, image.fingerprint, *more)}"
 
 
+def _warn_of_spot(settings: GkeTrainingSettings) -> None:
+    if settings.capacity_type is CapacityType.SPOT:
+        # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
+        pulumi.log.warn(
+            "capacity.type spot: when Google takes a node back, its pods have at most 25 seconds, even with "
+            "a longer grace period; a run that cannot save in that time resumes from its newest checkpoint"
+        )
+
+
 def training_platform(
     site: Site,
     settings: GkeTrainingSettings,
@@ -222,6 +231,7 @@ def training_platform(
     namespace: str,
     network_policies: Sequence[Path] = (),
     ray_operator: bool = False,
+    scales_by_metrics_of_pods: bool = False,
     nodes: StandardNodes | None = None,
     more_images: Sequence[Image] = (),
 ) -> TrainingPlatform:
@@ -232,12 +242,7 @@ def training_platform(
     Args:
         more_images: Images of other pods.
     """
-    if settings.capacity_type is CapacityType.SPOT:
-        # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
-        pulumi.log.warn(
-            "capacity.type spot: when Google takes a node back, its pods have at most 25 seconds, even with "
-            "a longer grace period; a run that cannot save in that time resumes from its newest checkpoint"
-        )
+    _warn_of_spot(settings)
     workload = settings.image_folder.name
     image = training_image(site, settings)
     platform = gke_platform(
@@ -250,6 +255,7 @@ def training_platform(
         images=[image, *(more for more in more_images if not from_same_repository(more, image, settings))],
         network_policies=network_policies,
         ray_operator=ray_operator,
+        scales_by_metrics_of_pods=scales_by_metrics_of_pods,
         nodes=nodes,
     )
     on_tpus = nodes is not None and nodes.tpu_slice

@@ -41,7 +41,11 @@ _FLAGS: Final = {
         "endpoint-reconciler-type": "none",
     },
     # There is only one. With an election it would end after ten seconds without an API server.
-    "kube-controller-manager": {"leader-elect": "false"},
+    "kube-controller-manager": {
+        "leader-elect": "false",
+        # By default every 15 s. A test may let minutes of a HorizontalPodAutoscaler pass in seconds.
+        "horizontal-pod-autoscaler-sync-period": "250ms",
+    },
     "kube-scheduler": {"leader-elect": "false"},
 }
 LOG_LINES: Final = 15

@@ -1,11 +1,7 @@
 """The stack's own demonstration: serving takes the fine-tune's GPUs and gives them back."""
 
 import copy
-import json
-import os
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +18,6 @@ from tests.control_plane.demonstration import (
     TWO_SERVERS,
     Demonstration,
 )
-
-ROOT = Path(__file__).parent.parent.parent
-TRAINING = ROOT / ".venv-training" / "bin" / "python"
-# Loading the libraries takes half a minute on a busy machine.
-STARTED = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -107,60 +98,3 @@ def test_a_job_larger_than_the_queue_waits_and_says_why(scene: Demonstration, an
         TIMEOUT,
     )
     assert scene.pods_of(another) == []
-
-
-class Trainee:
-    """The real training code on a tiny model, started and stopped as the pods of the Job are."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        paths = (ROOT / "workloads", ROOT)
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(directory / "home"),
-            "TMPDIR": str(directory),
-            "OMP_NUM_THREADS": "1",
-        }
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        script = ROOT / "tests" / "workloads" / "trainee.py"
-        return subprocess.Popen(
-            [TRAINING, script, self.directory, *arguments], env=self._environment, stdout=subprocess.DEVNULL
-        )
-
-    def losses(self, run: str) -> list[float]:
-        lines = (self.directory / run / "metrics.jsonl").read_text().splitlines()
-        steps = [json.loads(line) for line in lines if "loss" in json.loads(line)]
-        assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))
-        return [step["loss"] for step in steps]
-
-
-@pytest.mark.skipif(not TRAINING.is_file(), reason=f"the training environment {TRAINING} is not there")
-def test_the_fine_tune_goes_on_where_serving_stopped_it_with_the_losses_of_an_undisturbed_run(
-    scene: Demonstration, tmp_path: Path
-) -> None:
-    trainee = Trainee(tmp_path)
-    assert trainee.start("make").wait(STARTED) == 0
-    undisturbed = trainee.start("train", "undisturbed")
-
-    scene.ask_for(ONE_SERVER)
-    scene.comes_to(scene.training, (False, 2, 2))
-    assert undisturbed.wait(STARTED) == 0
-
-    first = trainee.start("train", "mine", "4")
-    until(lambda: "step 4", lambda: (tmp_path / "held").exists() or first.poll() is not None, STARTED)
-    scene.ask_for(TWO_SERVERS)
-    scene.comes_to(scene.training, (True, 0, 0))
-    first.terminate()
-    assert first.wait(STARTED) == 143
-    assert not (tmp_path / "mine" / "COMPLETE.json").exists()
-
-    scene.ask_for(ONE_SERVER)
-    scene.comes_to(scene.training, (False, 2, 2))
-    assert trainee.start("train", "mine").wait(STARTED) == 0
-    scene.end(scene.job, succeeded=True)
-    scene.comes_to(lambda: is_true(scene.api.get(scene.job), "Complete"), True)
-
-    assert trainee.losses("mine") == pytest.approx(trainee.losses("undisturbed"), abs=1e-5)
