@@ -19,11 +19,11 @@ from rehearsal.control_plane.metrics_of_pods import MetricsOfPods
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.control_plane.demonstration import SERVING, TIMEOUT, Demonstration
+from tests.hasten import FASTER, hasten
 
 WAITING, KV_CACHE = "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"
 AUTOSCALER: Object = {**SERVING, "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
 MOST = 3
-FASTER = 60
 # Requests that may wait for a server, by the manifest.
 FOR_A_SERVER = 4
 
@@ -63,12 +63,7 @@ def scene(plane: ControlPlane, load: Load) -> Iterator[Demonstration]:
         stack.up()
         assert stack.preview().changed == 0
         scene = Demonstration(stack=stack, api=plane.api)
-        behavior = (scene.api.get(AUTOSCALER) or {})["spec"]["behavior"]
-        for change in behavior.values():
-            change["stabilizationWindowSeconds"] //= FASTER
-            for policy in change["policies"]:
-                policy["periodSeconds"] //= FASTER
-        scene.api.patch(AUTOSCALER, {"spec": {"behavior": behavior}})
+        hasten(scene.api, AUTOSCALER)
         load.servers = lambda: scene.servers()[0]
         yield scene
         stack.remove()
