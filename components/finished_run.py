@@ -10,7 +10,7 @@ from components.clock import Clock
 from components.once import OnceError, OnceProvider
 
 # What the look-up finds, see `components.run_lookup.result_of`.
-_RESULTS: Final = ("folder", "kind", "base", "revision", "rank", "system", "prompt")
+_RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "system", "prompt")
 # Inputs that decide whether a run may be served.
 _CONDITIONS: Final = ("run", "serve_not_good", "memory_gb")
 
@@ -26,7 +26,10 @@ class FinishedRunProvider(OnceProvider):
         replaces = [key for key in self.identity if _olds.get(key) != _news.get(key)]
         is_new = any(_olds.get(key) != _news.get(key) for key in _CONDITIONS)
         is_behind = _olds.get("folder") != _news.get("run")
-        return dynamic.DiffResult(changes=bool(replaces) or is_new or is_behind, replaces=replaces)
+        # The state may be of a version that looked for less.
+        lacks_results = any(_olds.get(key) is None for key in _RESULTS)
+        changes = bool(replaces) or is_new or is_behind or lacks_results
+        return dynamic.DiffResult(changes=changes, replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
         """Looks the run up.
@@ -42,7 +45,7 @@ class FinishedRunProvider(OnceProvider):
         try:
             result = self._look_up(_news)
         except OnceError as error:
-            if not _news["keep"]:
+            if not _news["keep"] or any(_olds.get(key) is None for key in _RESULTS):
                 raise
             print(f"run {_olds['folder']} is still served: {error}", flush=True)
             result = {key: _olds[key] for key in _RESULTS}
@@ -71,7 +74,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         folder: The run's folder, or with `keep` that of the run before.
         kind: The folder inside it that is served: `model`, `hugging-face` or `adapter`.
         base: Model on the Hub that an adapter belongs to, empty for a whole model.
-        revision: Commit of the base model.
+        base_folder: Folder in the bucket with the base model's files, empty for a whole model.
         rank: Rank of the adapter, 0 for a whole model.
         system: System message of the rows that the run was trained on, empty for none.
         prompt: Their user message with placeholders for fields, empty if the rows are conversations.
@@ -81,7 +84,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     folder: pulumi.Output[str]
     kind: pulumi.Output[str]
     base: pulumi.Output[str]
-    revision: pulumi.Output[str]
+    base_folder: pulumi.Output[str]
     rank: pulumi.Output[int]
     system: pulumi.Output[str]
     prompt: pulumi.Output[str]

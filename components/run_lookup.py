@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from copy import copy
 from typing import Any, Final, Protocol
 
 from cloud.credentials import CredentialSettings
@@ -50,6 +51,9 @@ class RunFiles(Protocol):
 
     def sizes(self, folder: str) -> dict[str, int]:
         """The sizes in bytes of the files in a folder of the run, by the file's name."""
+
+    def in_folder(self, folder: str) -> "RunFiles":
+        """The files in another folder of the bucket, read in the same way."""
 
 
 def look_up(
@@ -121,10 +125,18 @@ class _Bucket(RunFiles):
         credentials: CredentialSettings,
         clock: Clock,
     ) -> None:
-        self._bucket, self._prefix = props["bucket"], f"{props['run']}/"
-        self.uri = f"gs://{self._bucket}/{props['run']}"
+        self._bucket = props["bucket"]
+        self._set_folder(props["run"])
         self._objects = google_api("storage.v1", endpoint, props["project"], credentials).objects()
         self._calls = Calls(clock, _retry_limit, lambda line: print(line, flush=True))
+
+    def _set_folder(self, folder: str) -> None:
+        self._prefix, self.uri = f"{folder}/", f"gs://{self._bucket}/{folder}"
+
+    def in_folder(self, folder: str) -> "RunFiles":
+        other = copy(self)
+        other._set_folder(folder)
+        return other
 
     def read(self, name: str) -> bytes | None:
         return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name))
@@ -166,17 +178,22 @@ def _whole_model(
         raise RunError(f"run {files.uri} has no model in {kind}/", "train with a recipe that exports one")
     if published is not None and sizes != dict(published):
         raise RunError(f"{files.uri}/{kind} is not what the run has published", _RESTORE)
+    _check_room(props, f"the model of run {files.uri}", sizes, bytes_per_weight)
+    return {"folder": props["run"], "kind": kind, "base": "", "base_folder": "", "rank": 0}
+
+
+def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], bytes_per_weight: int) -> None:
+    """Raises RunError if the weights among these files do not fit into a server."""
     # vLLM holds two bytes for each weight.
     stored = sum(size for file, size in sizes.items() if file.endswith(_WEIGHTS))
     weights_gb = stored * 2 / bytes_per_weight / 1e9
     room_gb = props["memory_gb"] * _FILLED - _CACHE_GB
     if weights_gb > room_gb:
         raise RunError(
-            f"the model of run {files.uri} has {weights_gb:.1f} GB of weights, and the GPUs of a server have "
-            f"room for {room_gb:.1f}",
+            f"{what} has {weights_gb:.1f} GB of weights, and the GPUs of a server have room for "
+            f"{room_gb:.1f}",
             "give a server more GPUs",
         )
-    return {"folder": props["run"], "kind": kind, "base": "", "revision": "", "rank": 0}
 
 
 def _adapter(
@@ -193,10 +210,29 @@ def _adapter(
         )
     if files.sizes("adapter") != dict(published):
         raise RunError(f"{files.uri}/adapter is not what the run has published", _RESTORE)
+    base_folder = _base_folder(props, files, model["name"], commits.get("model") or model.get("revision"))
     return {
         "folder": props["run"],
         "kind": "adapter",
         "base": model["name"],
-        "revision": commits.get("model") or model.get("revision") or "",
+        "base_folder": base_folder,
         "rank": recipe["lora"]["rank"],
     }
+
+
+def _base_folder(props: Mapping[str, Any], files: RunFiles, name: str, commit: str | None) -> str:
+    """The folder in the bucket with the files of an adapter's base model, which the run has put there.
+
+    Raises:
+        RunError: If it is not there, or too large for the server.
+    """
+    runs, slash, _ = props["run"].rpartition("/")
+    folder = f"{runs}{slash}weights/{name}/{commit}"
+    copied = files.in_folder(folder)
+    if copied.read(_MARKER) is None:
+        raise RunError(
+            f"the adapter of run {files.uri} has no base model beside it",
+            f"copy it with `python -m finetune copy {name} {copied.uri} --revision {commit}`",
+        )
+    _check_room(props, f"the base model of run {files.uri}", copied.sizes("model"), bytes_per_weight=2)
+    return f"{folder}/model"

@@ -64,11 +64,10 @@ class HubModel:
         return job.ended
 
     def arguments(self, settings: vllm.VllmSettings, bucket: Storage, gpus: int) -> pulumi.Output[Any]:
-        """The command line of a server with `gpus` GPUs that reads the copy.
+        """The command line of a server with `gpus` GPUs that reads the copy."""
 
-        The server streams the weights from the bucket to its GPUs (assumption streamer-in-image).
-        """
-        more = ("--load-format=runai_streamer", f"--served-model-name={self.name}", *vllm.gke_arguments(gpus))
-        return bucket.uri.apply(
-            lambda uri: settings.arguments_of_vllm(f"{uri}/{self.folder}/model", *more),
-        )
+        def arguments(uri: str) -> list[str]:
+            copied = vllm.streamed(f"{uri}/{self.folder}/model", self.name)
+            return settings.arguments_of_vllm(*copied, *vllm.gke_arguments(gpus))
+
+        return bucket.uri.apply(arguments)

@@ -12,7 +12,6 @@ from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
-from components.token import HuggingFaceToken
 from stacks import pins, questions, vllm
 from stacks.hub_model import HubModel
 from stacks.l4 import autopilot_selector, disk_gb, pod_size
@@ -222,15 +221,14 @@ def _server(
     if settings.serve == "run":
         folder = f"{bucket.prefix}{run}"
         own_run = served_run(settings, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True)
-        # The base model of an adapter comes from the Hub.
-        values = {"tokens": [HuggingFaceToken.in_pods()], **values_of(own_run, settings, GPUS_PER_POD)}
+        values = values_of(own_run, settings, GPUS_PER_POD)
     else:
         name, _, revision = settings.serving_model.partition("@")
         model = HubModel(name=name, revision=revision)
         # Kueue is there before any Job of its namespace, because its webhook looks at each of them.
         access.append(model.copied(site.name, platform, queue.access))
         arguments = model.arguments(settings, bucket, GPUS_PER_POD)
-        values = {"arguments": arguments, "tokens": [], **NOTHING_MOUNTED}
+        values = {"arguments": arguments, **NOTHING_MOUNTED}
     return ModelServer(
         site.name,
         ModelServerArgs(

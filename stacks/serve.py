@@ -3,25 +3,23 @@
 from typing import Annotated, Final
 
 import pulumi
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, field_validator
 
 from cloud.machines import G2_MACHINES
 from components.bucket import ExistingBucket, ExistingBucketArgs
 from components.model_server import ModelServer, ModelServerArgs
-from components.token import HuggingFaceToken
 from stacks import questions, vllm
 from stacks.l4 import L4Settings, autopilot_selector, pod_size
 from stacks.platform import WORKLOADS, GkeSettings, Site, gke_platform
 from stacks.reader import Hint
 from stacks.served_run import ServedRunSettings, served_run, values_of
-from stacks.tokens import HUB_TOKEN, TokenSettings, tokens_of
 
 # A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
 # those of the GPU, because the weights go through memory.
 _CPUS_PER_GPU: Final = 12
 
 
-class Settings(GkeSettings, L4Settings, ServedRunSettings, TokenSettings):
+class Settings(GkeSettings, L4Settings, ServedRunSettings):
     """Settings of serve."""
 
     model_key, callers = "servedRun", "network policies decide who may ask"
@@ -38,11 +36,6 @@ class Settings(GkeSettings, L4Settings, ServedRunSettings, TokenSettings):
     )
     serving_replicas: int = Field(
         1, ge=0, le=100, description="Number of servers. With 0 the machines go, and the model stays."
-    )
-    hf_token: Annotated[SecretStr | None, HUB_TOKEN] = Field(
-        None,
-        description="Hugging Face read token. Needed for a run that published only an adapter, if its base "
-        "model has a licence to accept.",
     )
 
     @field_validator("gpus")
@@ -72,7 +65,6 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             readers={"serving": platform.account},
         ),
     )
-    tokens = tokens_of(site, settings, namespace=platform.namespace)
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
     server = ModelServer(
         site.name,
@@ -87,14 +79,12 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "nodeSelector": {**machine.node_labels, **autopilot_selector(settings.capacity)},
                 "size": pod_size(machine, settings.gpus),
                 "image": settings.server_image.uri,
-                "tokens": [HuggingFaceToken.in_pods()] if tokens else [],
                 **values_of(run, settings, settings.gpus),
             },
             replicas=settings.serving_replicas,
             depends_on=[
                 *platform.depends_on,
                 *bucket.access,
-                *(secret for token in tokens for secret in token.access),
             ],
         ),
     )

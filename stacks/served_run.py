@@ -78,19 +78,18 @@ def values_of(run: ServedRun, settings: VllmSettings, gpus: int) -> dict[str, An
     """
     finished = run.finished
     arguments = pulumi.Output.all(
-        finished.folder, finished.kind, finished.base, finished.revision, finished.rank
+        finished.bucket, finished.folder, finished.kind, finished.base, finished.base_folder, finished.rank
     ).apply(lambda results: settings.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
 
-def _arguments(folder: str, kind: str, base: str, revision: str, rank: int) -> list[str]:
-    """The model of a run for `vllm serve`: its path, or the base model with the adapter beside it."""
+def _arguments(bucket: str, folder: str, kind: str, base: str, base_folder: str, rank: int) -> list[str]:
+    """The model of a run for `vllm serve`: its path, or the base model in the bucket with the adapter."""
     name, path = served_name(folder), f"{vllm.RUN_FOLDER}/{kind}"
     # MaxText exports float32, which vLLM then stores as bf16.
     precision = "--dtype=bfloat16"
     if not base:
         return [path, f"--served-model-name={name}", precision]
-    pinned = [f"--revision={revision}"] if revision else []
     kernel = next((size for size in _RANKS if size >= rank), rank)
     adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]
-    return [base, *pinned, precision, *adapter]
+    return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter]

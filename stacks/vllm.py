@@ -53,6 +53,14 @@ STACKS_OPTIONS: Final = {
 }
 
 
+def streamed(address: str, name: str) -> list[str]:
+    """The model at an address in a bucket, which answers to a name.
+
+    The server streams the weights from the bucket to its GPUs (assumption streamer-in-image).
+    """
+    return [address, "--load-format=runai_streamer", f"--served-model-name={name}"]
+
+
 def gke_arguments(gpus: int) -> list[str]:
     """The arguments of a server on GKE that spreads its model over `gpus` GPUs."""
     return [

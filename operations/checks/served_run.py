@@ -36,8 +36,12 @@ class _Files(RunFiles):
     """The files as Google shows them to the person who runs the command."""
 
     def __init__(self, clients: Clients, inputs: Any) -> None:
-        self._clients, self._bucket, self._folder = clients, inputs["bucket"], inputs["run"]
+        self._clients, self._inputs = clients, inputs
+        self._bucket, self._folder = inputs["bucket"], inputs["run"]
         self.uri = f"gs://{self._bucket}/{self._folder}"
+
+    def in_folder(self, folder: str) -> RunFiles:
+        return _Files(self._clients, {**self._inputs, "run": folder})
 
     def read(self, name: str) -> bytes | None:
         return self._clients.read(self._bucket, f"{self._folder}/{name}")

@@ -47,8 +47,13 @@ def refusal(buckets: Buckets, **props: Any) -> str:
     return text
 
 
-def publish_adapter(run: Path, **model: Any) -> None:
-    """Makes of the run one that published only its adapter."""
+def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
+    """Makes of the run one that published only its adapter, with its base model beside the runs."""
+    base = run.parent / "weights/google/gemma-3-4b-it" / ("0" * 40)
+    (base / "model").mkdir(parents=True)
+    with (base / "model/model.safetensors").open("wb") as weights:
+        weights.truncate(int(base_gb * 1e9))
+    (base / "COMPLETE.json").write_text("{}")
     (run / "adapter").mkdir()
     (run / "adapter/adapter_model.safetensors").write_text("0123")
     (run / "COMPLETE.json").write_text(json.dumps({"adapter": {"adapter_model.safetensors": 4}}))
@@ -58,7 +63,7 @@ def publish_adapter(run: Path, **model: Any) -> None:
 
 
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
-    served = {"folder": RUN, "kind": "model", "base": "", "revision": "", "rank": 0}
+    served = {"folder": RUN, "kind": "model", "base": "", "base_folder": "", "rank": 0}
     assert look(buckets) == {**served, "system": "Answer with a query.", "prompt": "{schema}\n{question}"}
 
 
@@ -68,7 +73,35 @@ def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
     publish_adapter(run)
     result = look(buckets)
     assert (result["kind"], result["base"]) == ("adapter", "google/gemma-3-4b-it")
-    assert (result["revision"], result["rank"]) == ("0" * 40, 16)
+    assert result["base_folder"] == f"mine/weights/google/gemma-3-4b-it/{'0' * 40}/model"
+    assert result["rank"] == 16
+
+
+def test_an_adapter_without_its_base_is_refused_with_the_command_that_copies_it(
+    buckets: Buckets, run: Path
+) -> None:
+    publish_adapter(run)
+    commit = "0" * 40
+    copied = f"mine/weights/google/gemma-3-4b-it/{commit}"
+    (buckets.folder / "runs" / copied / "COMPLETE.json").unlink()
+    command = f"python -m finetune copy google/gemma-3-4b-it gs://runs/{copied} --revision {commit}"
+    assert command in refusal(buckets)
+
+
+def test_an_adapter_whose_base_does_not_fit_is_refused(buckets: Buckets, run: Path) -> None:
+    publish_adapter(run, base_gb=24.4)
+    assert f"the base model of run gs://runs/{RUN} has 24.4 GB of weights" in refusal(buckets)
+
+
+def test_a_look_up_of_an_older_version_is_made_again(buckets: Buckets, run: Path) -> None:
+    looker, asked = provider(buckets), {**PROPS, "keep": True}
+    served = looker.create(asked).outs or {}
+    older = {key: value for key, value in served.items() if key != "base_folder"}
+    assert looker.diff("", older, asked).changes
+    assert (looker.update("", older, asked).outs or {})["base_folder"] == ""
+    (run / "COMPLETE.json").unlink()
+    with pytest.raises(OnceError, match="is not finished"):
+        looker.update("", older, asked)
 
 
 def test_an_export_of_maxtext_is_served(buckets: Buckets, run: Path) -> None:

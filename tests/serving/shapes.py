@@ -20,8 +20,8 @@ from rehearsal.session import Rehearsal
 # The run of which only the adapter is served.
 ADAPTER: Final = "sql"
 _RUN: Final = f"rehearsal-runs/{ADAPTER}"
-# Its base model on the Hub.
-_BASE: Final = "google/gemma-3-4b-it"
+# Its base model, by its name on the Hub and the commit.
+_BASE, _COMMIT = "google/gemma-3-4b-it", "0" * 40
 # The model of the Hub that l4-kueue serves from its copy in the bucket.
 _COPIED: Final = "google/gemma-3-12b-it"
 
@@ -63,14 +63,18 @@ def _on_cloud_run(rehearsal: Rehearsal, around: Surroundings, run: Path) -> Pod:
 
 
 def _place_adapter(buckets: Path, run: Path) -> None:
-    """Puts a run into a bucket as one that has published only its adapter, on a base model of the Hub."""
+    """Puts a run into a bucket as one that has published only its adapter, with its base model beside it."""
     placed = buckets / _RUN
+    base = placed.parent / f"weights/{_BASE}/{_COMMIT}"
+    shutil.copytree(run.parent / f"hub/models/{_BASE}", base / "model")
+    (base / "COMPLETE.json").write_text("{}")
     shutil.copytree(run, placed)
     shutil.rmtree(placed / "model")
     for name in ("run.json", "COMPLETE.json"):
         record = json.loads((placed / name).read_text())
         if "recipe" in record:
             record["recipe"]["model"]["name"] = _BASE
+            record["commits"] = {"model": _COMMIT}
         record.pop("model", None)
         (placed / name).write_text(json.dumps(record))
 
@@ -139,7 +143,7 @@ SHAPES: Final = {
         ),
         Shape(
             stack="serve",
-            settings={"servedRun": f"gs://{_RUN}", "hfToken": "hf_rehearsal_not_a_token"},
+            settings={"servedRun": f"gs://{_RUN}"},
             run="sql",
             form=None,
             adapter=ADAPTER,

@@ -16,9 +16,8 @@ def test_a_merged_model_answers_as_it_does_by_transformers(visit: Visit) -> None
     assert visit.answers[visit.name] == [answer["tokens"] for answer in visit.expected["merged"]]
 
 
-def test_only_a_base_model_beside_an_adapter_comes_from_the_hub(visit: Visit) -> None:
-    """Every other server reads a bucket, at every start."""
-    assert bool(visit.asked_of_the_hub) == bool(visit.shape.adapter)
+def test_it_reads_a_bucket_and_asks_the_hub_for_nothing(visit: Visit) -> None:
+    assert visit.asked_of_the_hub == []
 
 
 def test_a_trained_answer_has_several_tokens(visit: Visit) -> None:

@@ -21,6 +21,7 @@ SERVE: dict[str, str | None] = {
     "llm-stacks:scenario": "serve",
     "llm-stacks:capacity.reservation": None,
     "llm-stacks:imageUri": None,
+    "llm-stacks:hfToken": None,
     "llm-stacks:servedRun": f"gs://{FOLDER}",
 }
 

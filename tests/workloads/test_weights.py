@@ -170,3 +170,32 @@ def test_a_model_without_safetensors_is_one_line(
     (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith(f"error: model {NAME} has no model*.safetensors")
     assert not bucket.exists()
+
+
+def publishing(from_hub: list[str], result: str, run: str) -> list[str]:
+    """The command of a run in the bucket."""
+    return [*from_hub, "--storage=gs://bucket", f"--run={run}", f"--set=training.result={result}"]
+
+
+def test_a_run_that_publishes_an_adapter_puts_its_base_where_a_server_looks_once(
+    from_hub: list[str], tiny: Path, hub: "Hub", buckets: "Buckets", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name,) = (name for kind, name in hub.repositories if kind == "models")
+    commit = hub.model(name).branches["main"]
+    folder = f"weights/{name}/{commit}"
+    assert main(publishing(from_hub, "adapter", "mine")) == 0
+    base = buckets.folder / "bucket" / folder
+    assert contents(base / "model") == contents(tiny / "text-model")
+    assert json.loads((base / "COMPLETE.json").read_text())["commit"] == commit
+    hub.requests.clear()
+    assert main(["copy", name, f"gs://bucket/{folder}", f"--revision={commit}"]) == 0
+    assert hub.requests == []
+    # The next run finds it there.
+    monkeypatch.setattr("finetune.weights._served", pytest.fail)
+    assert main(publishing(from_hub, "adapter", "next")) == 0
+
+
+def test_a_run_that_publishes_its_model_uploads_no_base(from_hub: list[str], buckets: "Buckets") -> None:
+    assert main(publishing(from_hub, "model", "mine")) == 0
+    assert (buckets.folder / "bucket/mine/model/config.json").exists()
+    assert not (buckets.folder / "bucket/weights").exists()

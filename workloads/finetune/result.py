@@ -9,6 +9,7 @@ from finetune.checkpoint import RunFolder, adapter_in
 from finetune.merge import complete_model, merge_adapter
 from finetune.model import load_adapted
 from finetune.recipe import Recipe
+from finetune.weights import keep_base
 
 if TYPE_CHECKING:
     import torch
@@ -59,5 +60,17 @@ def publish_result(
         complete_model(published, folder, arguments.device)
     elif recipe.training.result == "model":
         merge_adapter(recipe.model, published, trained, folder, arguments.device)
+    else:
+        _keep_base(recipe, run, published)
     results = {"adapter": adapter_in(trained)} if recipe.lora else {}
     run.publish(results | ({"model": sorted(folder.iterdir())} if folder.exists() else {}), summary)
+
+
+def _keep_base(recipe: Recipe, run: RunFolder, published: Path) -> None:
+    """Keep the base model where a server of the adapter looks for it.
+
+    A disk gets no second copy, and no server adds an adapter to other weights than it was trained on.
+    """
+    model = recipe.model
+    if model.on_hub and model.quantization == "none" and run.storage.startswith("gs://"):
+        keep_base(model, published, run.storage)

@@ -1,4 +1,4 @@
-"""Copies a model of the Hugging Face Hub into a bucket, once, for servers that read it there.
+"""A model of the Hugging Face Hub in a bucket, once, for servers that read it there.
 
 `model/` has the files, and `COMPLETE.json` is written last. A copy that broke off goes on with the files that
 are missing, at the commit with which it began.
@@ -6,8 +6,10 @@ are missing, at the commit with which it began.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, PassingError
@@ -27,6 +29,8 @@ SOURCE = "source.json"
 PIECE = 64 << 20
 # A server reads every safetensors file of the folder. Some repositories hold the weights a second time.
 WEIGHTS = "model*.safetensors"
+# Files that go from a disk to a bucket at the same time. One alone uses a part of a machine's network.
+UPLOADS = 4
 
 
 def copy_weights(model: Model, uri: str) -> None:
@@ -58,6 +62,37 @@ def copy_weights(model: Model, uri: str) -> None:
     folder.write_text(MARKER, json.dumps({**source, "files": hashes}, indent=2))
 
 
+def keep_base(model: Model, published: Path, storage: str) -> None:
+    """Upload the base model of an adapter to the bucket of its run, unless it is there.
+
+    A server of the adapter then needs that bucket and nothing else.
+
+    Args:
+        model: The model at its commit.
+        published: Directory with its files from the Hub.
+        storage: Folder of the run's own folder, gs:// or local.
+    """
+    folder = Folder(f"{storage}/weights/{model.name}/{model.revision}")
+    if read_json(folder, MARKER):
+        return
+    names = [str(path.relative_to(published)) for path in published.rglob("*") if path.is_file()]
+    files = {name: published / name for name in _served(names)}
+    if not any(map(_is_weights, files)):
+        print(f"{model.name} has no {WEIGHTS}: no server can read it, nor serve the adapter", flush=True)
+        return
+    present = folder.sizes(FILES)
+    missing = {name: file for name, file in files.items() if present.get(name) != file.stat().st_size}
+    print(f"the base model goes to {folder.uri}, once, for servers of the adapter", flush=True)
+    with ThreadPoolExecutor(UPLOADS) as pool:
+        uploads = [pool.submit(folder.upload, file, f"{FILES}/{name}") for name, file in missing.items()]
+    for upload in uploads:
+        upload.result()
+    # The Hub's cache links to files whose names are the Hub's hashes.
+    hashes = {name: file.resolve().name for name, file in files.items()}
+    source = {"model": model.name, "commit": model.revision, "files": hashes}
+    folder.write_text(MARKER, json.dumps(source, indent=2))
+
+
 def _commit(model: Model) -> str:
     """The commit of the revision. Raises InputError if it is gone."""
     from huggingface_hub.errors import RevisionNotFoundError
@@ -79,7 +114,6 @@ def _files(model: Model) -> "list[RepoFile]":
     """The files that a server needs. Raises InputError if there are no weights among them."""
     from huggingface_hub import HfApi
     from huggingface_hub.hf_api import RepoFile
-    from huggingface_hub.utils import filter_repo_objects
 
     from ending.hub import read
 
@@ -87,11 +121,19 @@ def _files(model: Model) -> "list[RepoFile]":
         tree = HfApi().list_repo_tree(model.name, revision=model.revision, recursive=True)
         return [entry for entry in tree if isinstance(entry, RepoFile)]
 
-    wanted = filter_repo_objects(read(model, listed), allow_patterns=MODEL_FILES, key=lambda file: file.path)
-    files = [file for file in wanted if not file.path.endswith(".safetensors") or _is_weights(file.path)]
+    by_path = {file.path: file for file in read(model, listed)}
+    files = [by_path[path] for path in _served(by_path)]
     if not any(_is_weights(file.path) for file in files):
         raise InputError(f"model {model.name} has no {WEIGHTS}: choose one with weights in safetensors")
     return files
+
+
+def _served(paths: Iterable[str]) -> list[str]:
+    """Those of a repository's files that a server reads."""
+    from huggingface_hub.utils import filter_repo_objects
+
+    wanted = filter_repo_objects(paths, allow_patterns=MODEL_FILES)
+    return [path for path in wanted if not path.endswith(".safetensors") or _is_weights(path)]
 
 
 def _is_weights(path: str) -> bool:
