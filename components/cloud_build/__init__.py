@@ -41,6 +41,8 @@ class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
         image: `LOCATION-docker.pkg.dev/PROJECT/REPOSITORY/NAME:TAG`. The tag is a digest of the content.
         repositoryCreated: Creation time of the repository. A new repository needs the image again.
         sourceObject: The context, a `.tar.gz` with a Dockerfile at its root.
+        pool: Private pool in which the build runs, `projects/PROJECT/locations/REGION/workerPools/NAME`, or
+            empty for Google's own machines.
         dockerBuilder: Image with Docker in which the build runs.
         serviceAccount: Service account of the build, `projects/PROJECT/serviceAccounts/EMAIL`.
     """

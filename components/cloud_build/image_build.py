@@ -18,7 +18,8 @@ class ImageBuildArgs(Args):
 
     Args:
         location: Region of the bucket with the build's source.
-        build_region: Region in which the build runs.
+        build_region: Region in which the build runs, that of the pool.
+        pool: See `CloudBuild`.
         docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
@@ -33,6 +34,7 @@ class ImageBuildArgs(Args):
     image_name: str
     labels: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
+    pool: str = ""
 
 
 class ImageBuild(Component[ImageBuildArgs]):
@@ -90,6 +92,7 @@ class ImageBuild(Component[ImageBuildArgs]):
                 "sourceObject": source.name,
                 "sourceGeneration": source.generation,
                 "dockerBuilder": args.docker_builder,
+                "pool": args.pool,
                 "serviceAccount": account.name,
             },
             pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),

@@ -35,7 +35,8 @@ _PROPAGATION: Final = RetryLimit(
     480.0,
     "; tried for 8 minutes, so it is not a new project's delay; the caller needs "
     "roles/cloudbuild.builds.editor on the project and roles/iam.serviceAccountUser on the build's service "
-    "account, that account must read the source and write the log, and the Cloud Build API must be on",
+    "account, that account must read the source and write the log, and the Cloud Build API must be on; "
+    "for a buildPool the caller and that account need roles/cloudbuild.workerPoolUser on the pool's project",
 )
 _QUOTA: Final = RetryLimit(
     60.0,
@@ -195,6 +196,16 @@ class BuildRun:
         print(f"{self._image}: {line}", flush=True)
 
 
+def _machine(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a build that choose its machine. A private pool has its own machines and disks.
+
+    https://docs.cloud.google.com/build/docs/private-pools/run-builds-in-private-pool
+    """
+    if inputs.get("pool"):
+        return {"pool": {"name": inputs["pool"]}}
+    return {"machineType": MACHINE, "diskSizeGb": f"{_DISK_GB}"}
+
+
 def _message(inputs: Mapping[str, Any], tag: str) -> Build:
     """The build as Cloud Build's API takes it.
 
@@ -225,8 +236,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
         "options": {
             # Every other place for the log needs more than the permission to write log entries.
             "logging": "CLOUD_LOGGING_ONLY",
-            "machineType": MACHINE,
-            "diskSizeGb": f"{_DISK_GB}",
+            **_machine(inputs),
             # A build without a signed record of its source, its steps and its image fails (assumption
             # verified-provenance). The record is kept by Container Analysis.
             "requestedVerifyOption": "VERIFIED",

@@ -62,6 +62,8 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     for machines in machines_of(plan):
         needs.update(_of_machines(machines))
     for build in plan.of_type(BUILD.type):
+        if build.inputs.get("pool"):
+            continue  # its machines count for the pool's own quota
         # The names of Cloud Build's machines have their CPUs, as in E2_HIGHCPU_8.
         cpus = int(MACHINE.rpartition("_")[2])
         origin, region = ("build_origin", "default"), str(build.inputs["location"])

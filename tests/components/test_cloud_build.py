@@ -68,13 +68,13 @@ class Bench:
     server: ScriptedCloudBuild
     clock: FakeClock = field(default_factory=FakeClock)
 
-    def run(self) -> dict[str, str]:
+    def run(self, **properties: str) -> dict[str, str]:
         configuration = self.server.configuration
         servers = {
             "cloud_build": configuration["gcp:cloudBuildCustomEndpoint"],
             "logging": configuration["gcp:loggingCustomEndpoint"],
         }
-        return BuildRun(PROPERTIES, servers, NO_SETTINGS, self.clock).run()
+        return BuildRun({**PROPERTIES, **properties}, servers, NO_SETTINGS, self.clock).run()
 
     def failure(self) -> str:
         with pytest.raises(OnceError) as failed:
@@ -99,6 +99,15 @@ def test_the_build_is_asked_for_as_cloud_build_wants_it_and_gives_the_image_by_d
     assert {**wanted, "source": {"storageSource": source}}.items() <= build.items()
     assert options.items() <= build["options"].items()
     assert [step["name"] for step in build["steps"]] == [BUILDER]
+
+
+def test_a_private_pool_builds_on_its_own_machines(bench: Bench) -> None:
+    pool = "projects/builders/locations/us-central1/workerPools/closed"
+    bench.run(pool=pool)
+    [build] = bench.server.builds
+    assert build["options"]["pool"] == {"name": pool}
+    # Cloud Build refuses these beside a pool.
+    assert not {"machineType", "diskSizeGb"} & build["options"].keys()
 
 
 def test_a_build_without_signed_provenance_is_no_success(bench: Bench) -> None:
@@ -271,6 +280,7 @@ def test_plain_http_never_carries_a_token(bench: Bench, monkeypatch: pytest.Monk
         ({"image": f"{IMAGE}:another"}, ["image"]),
         ({"repositoryCreated": "2026-02-02T00:00:00Z"}, ["repositoryCreated"]),
         ({"location": "europe-west1"}, []),
+        ({"pool": "projects/builders/locations/us-central1/workerPools/closed"}, []),
         ({"sourceGeneration": 18.0}, []),
         ({"dockerBuilder": "gcr.io/cloud-builders/docker@sha256:0"}, []),
         ({}, []),

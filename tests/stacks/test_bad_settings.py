@@ -127,7 +127,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
-        "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildRegion, "
+        "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildPool, buildRegion, "
         "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, ingress, invokers, "
         "maxInstances, maxRunHours, minInstances, recipe, recipeSet, resume, run, scanImages, scenario, "
         "serve, serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
@@ -285,8 +285,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has authorizedNetworks, bucket, bucketName, buildRegion, "
-        "capacity.reservation, capacity.type, clusterName, controlPlane, dataset, egress, "
+        "workers: unknown key; this scenario has authorizedNetworks, bucket, bucketName, buildPool, "
+        "buildRegion, capacity.reservation, capacity.type, clusterName, controlPlane, dataset, egress, "
         "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
         "maxRunHours, recipe, recipeSet, run, scanImages, scenario, topology, waitForTraining, zone",
     ),
