@@ -40,6 +40,19 @@ def test_serving_takes_the_gpus_of_a_fine_tune_which_saves_and_goes_on_as_if_not
     assert list(undisturbed) == list(range(1, len(undisturbed) + 1))
     assert len(undisturbed) > saved
     assert stage.losses(argument(stage.training, "--run=")) == pytest.approx(undisturbed, abs=1e-5)
+    serve_the_result(stage)
+
+
+def serve_the_result(stage: Stage) -> None:
+    """Serves the adapter on the base model that its run has put into the bucket."""
+    stage.stack.configure({"serve": "run"})
+    stage.stack.up()
+    (server,) = stage.stack.cloud.of_type("kubernetes:apps/v1:Deployment")
+    base, *arguments = server.inputs["spec"]["template"]["spec"]["containers"][0]["args"]
+    folder = stage.around.buckets.folder / base.removeprefix("gs://")
+    assert folder.parts[-5:-2] == ("weights", "google", "gemma-3-4b-it")
+    assert (folder / "model.safetensors").is_file()
+    assert "--enable-lora" in arguments and "--load-format=runai_streamer" in arguments
 
 
 def train_undisturbed(stage: Stage) -> dict[int, float]:
