@@ -281,6 +281,12 @@ _REMEDIES: Final = (
     ),
     Remedy(
         package=KUBERNETES,
+        sentence=r'no matches for kind "AutoscalingMetric"',
+        action="this version of GKE has no metrics of pods: `gcloud container clusters upgrade` to 1.35.1 or "
+        "newer, or give the servers a number, `pulumi config set servingReplicas 1`, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
         sentence=r"no matches for kind",
         action="what defines this kind of object is not installed yet: `{again}` goes on where it was",
     ),

@@ -58,6 +58,11 @@ _REFUSALS: Final = (
         r'no matches for kind "Ray\w+" in version "ray\.io/',
         "GKE's Ray add-on has not installed its definitions yet",
     ),
+    (
+        "kubernetes",
+        r'no matches for kind "AutoscalingMetric" in version "autoscaling\.gke\.io/',
+        "GKE has not installed the definition of metrics of pods yet",
+    ),
     # Kueue is ready when it has its certificates and its webhook listens. The API server may need some
     # seconds more to reach it. https://github.com/kubernetes-sigs/kueue/issues/13036
     ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),

@@ -299,6 +299,11 @@ TEXTS: Final = (
         "kueue.x-k8s.io/v1beta2: .spec.resourceGroups",
         "another tool has written a field",
     ),
+    (
+        "kubernetes:autoscaling.gke.io/v1beta1:AutoscalingMetric",
+        'no matches for kind "AutoscalingMetric" in version "autoscaling.gke.io/v1beta1"',
+        "servingReplicas 1",
+    ),
     # What passes.
     (
         MEMBER,

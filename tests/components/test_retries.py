@@ -23,6 +23,7 @@ NETWORK, CLUSTER, JOB = (
 )
 RAY_JOB, BINDING = "kubernetes:ray.io/v1:RayJob", "gcp:storage/bucketIAMMember:BucketIAMMember"
 QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
+METRIC = "kubernetes:autoscaling.gke.io/v1beta1:AutoscalingMetric"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"
 DISABLED = (
     "googleapi: Error 403: Compute Engine API has not been used in project 123 before or it is disabled. "
@@ -31,6 +32,7 @@ DISABLED = (
 NO_CRD = (
     'Verify that any required CRDs have been created: no matches for kind "RayJob" in version "ray.io/v1"'
 )
+NO_METRICS = 'no matches for kind "AutoscalingMetric" in version "autoscaling.gke.io/v1beta1"'
 NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.io": 502 Bad Gateway'
 
 
@@ -52,6 +54,7 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
         ),
         (BINDING, "Error 400: Identity Pool does not exist (p.svc.id.goog). Please", "first cluster"),
         (RAY_JOB, NO_CRD, "Ray add-on"),
+        (METRIC, NO_METRICS, "metrics of pods"),
         (QUEUE, NO_WEBHOOK, "webhook"),
         # A retry does not help.
         (NETWORK, "Error 403: Quota 'NETWORKS' exceeded. Limit: 5.0 globally., quotaExceeded", ""),
