@@ -26,9 +26,7 @@ class FinishedRunProvider(OnceProvider):
         replaces = [key for key in self.identity if _olds.get(key) != _news.get(key)]
         is_new = any(_olds.get(key) != _news.get(key) for key in _CONDITIONS)
         is_behind = _olds.get("folder") != _news.get("run")
-        # The state may be of a version that looked for less.
-        lacks_results = any(_olds.get(key) is None for key in _RESULTS)
-        changes = bool(replaces) or is_new or is_behind or lacks_results
+        changes = bool(replaces) or is_new or is_behind or not _is_complete(_olds)
         return dynamic.DiffResult(changes=changes, replaces=replaces)
 
     def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
@@ -45,7 +43,7 @@ class FinishedRunProvider(OnceProvider):
         try:
             result = self._look_up(_news)
         except OnceError as error:
-            if not _news["keep"] or any(_olds.get(key) is None for key in _RESULTS):
+            if not _news["keep"] or not _is_complete(_olds):
                 raise
             print(f"run {_olds['folder']} is still served: {error}", flush=True)
             result = {key: _olds[key] for key in _RESULTS}
@@ -56,6 +54,11 @@ class FinishedRunProvider(OnceProvider):
         from components.run_lookup import look_up
 
         return look_up(props, self._endpoints["storage"], self._credentials, Clock())
+
+
+def _is_complete(state: Mapping[str, Any]) -> bool:
+    """Whether a state has all results. One of an older version, which looked for less, has not."""
+    return all(state.get(key) is not None for key in _RESULTS)
 
 
 class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):

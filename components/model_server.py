@@ -62,7 +62,7 @@ class ModelServer(Component[ModelServerArgs]):
         self._kubectl = args.namespace.kubectl
         names = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
-        Manifest(args.manifest, {**args.values, **names, "scale": scale}).create(
+        server = Manifest(args.manifest, {**args.values, **names, "scale": scale}).create(
             f"{name}-serving", args.namespace.running_in(self, args.depends_on)
         )
         for what in ("service", "disruption-budget"):
@@ -70,17 +70,17 @@ class ModelServer(Component[ModelServerArgs]):
                 f"{name}-serving-{what}", args.namespace.inside(self)
             )
         if args.autoscaling:
-            self._declare_autoscaler(name, args, args.autoscaling, names)
+            # Servers are there, and answer, also on a cluster that refuses their autoscaler.
+            inside = args.namespace.inside(self, [server])
+            self._declare_autoscaler(name, args.autoscaling, names, inside)
 
     def _declare_autoscaler(
-        self, name: str, args: ModelServerArgs, autoscaling: Autoscaling, names: Values
+        self, name: str, autoscaling: Autoscaling, names: Values, inside: pulumi.ResourceOptions
     ) -> None:
-        metric, autoscaler = autoscaling.manifests
         limits = {"minimum": autoscaling.minimum, "maximum": autoscaling.maximum}
-        metrics = Manifest(metric, names).create(f"{name}-serving-metrics", args.namespace.inside(self))
-        Manifest(autoscaler, {**names, **limits}).create(
-            f"{name}-serving-autoscaler", args.namespace.inside(self, [metrics])
-        )
+        metric, autoscaler = autoscaling.manifests
+        Manifest(metric, names).create(f"{name}-serving-metrics", inside)
+        Manifest(autoscaler, {**names, **limits}).create(f"{name}-serving-autoscaler", inside)
 
     def commands(self) -> dict[str, pulumi.Input[str]]:
         """Commands that show the servers, their log and one's port, keyed by the name of the stack output."""

@@ -1,4 +1,4 @@
-"""One control plane for all tests of the folder: it takes a quarter of a minute to start."""
+"""One control plane for all tests of a process: it takes a quarter of a minute to start."""
 
 import signal
 from collections.abc import Iterator

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from engine.plan import Plan
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import L4_KUEUE, problems
 
@@ -83,3 +85,16 @@ def test_a_fixed_number_beside_limits_is_refused() -> None:
         "servingReplicas.max: servingReplicas fixes the number of servers; run `pulumi config rm "
         "servingReplicas`, or remove servingReplicas.max"
     )
+
+
+@pytest.mark.parametrize("resource", ["l4-kueue-serving-metrics", "l4-kueue-serving-autoscaler"])
+def test_after_a_failure_of_the_autoscaler_the_next_up_goes_on_and_nothing_is_left(resource: str) -> None:
+    with Rehearsal(STACK, {"imageUri": plans.IMAGE, "servingReplicas": '{"max": 3}'}) as rehearsal:
+        rehearsal.faults.add([resource])
+        with pytest.raises(RehearsalError, match=resource):
+            rehearsal.up()
+        assert [*rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")]
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        rehearsal.remove()
+        assert rehearsal.cloud.items == []
