@@ -13,7 +13,7 @@ from components.component import Args, Component
 from components.control_plane import ControlPlane
 from components.image import Image, ImageRepository
 from components.manifest import MANIFESTS, Manifest
-from components.network import PODS_RANGE, SERVICES_RANGE
+from components.network import ClusterSubnet
 
 # Roles of the nodes in the project, keyed by the end of the binding's name. They replace the Editor role of
 # the default service account.
@@ -67,8 +67,7 @@ class ClusterArgs(Args):
     Args:
         location: Region. A Standard cluster also takes a zone, which then holds its only control plane.
         zones: Zones of a Standard cluster's nodes, all in its location.
-        network: Id of the VPC.
-        subnet: Id of the subnet, which has the `KUBERNETES_RANGES` of components.network.
+        subnet: The subnet of nodes, pods and services.
         images: Images that the nodes pull. The node identity gets access to their repositories.
         ray_operator: Whether GKE runs the Ray operator in the cluster, with logs and metrics of Ray clusters.
         scales_by_metrics_of_pods: Whether autoscalers may read what pods measure, such as waiting requests.
@@ -80,8 +79,7 @@ class ClusterArgs(Args):
     project: pulumi.Input[str]
     location: str
     zones: Sequence[str] = ()
-    network: pulumi.Input[str]
-    subnet: pulumi.Input[str]
+    subnet: ClusterSubnet
     labels: Mapping[str, str]
     images: Sequence[Image]
     ray_operator: bool = False
@@ -133,10 +131,11 @@ class Cluster(Component[ClusterArgs]):
             args.cluster_name or f"{name}-cluster",
             project=args.project,
             location=args.location,
-            network=args.network,
-            subnetwork=args.subnet,
+            network=args.subnet.network,
+            subnetwork=args.subnet.subnet,
             ip_allocation_policy=gcp.container.ClusterIpAllocationPolicyArgs(
-                cluster_secondary_range_name=PODS_RANGE, services_secondary_range_name=SERVICES_RANGE
+                cluster_secondary_range_name=args.subnet.pods,
+                services_secondary_range_name=args.subnet.services,
             ),
             release_channel=gcp.container.ClusterReleaseChannelArgs(channel=channel),
             pod_autoscaling=_SOONER_METRICS if args.scales_by_metrics_of_pods else None,

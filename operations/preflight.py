@@ -19,7 +19,8 @@ from operations.checks.data import check_data
 from operations.checks.hub import check_hub, token_of
 from operations.checks.images import check_images
 from operations.checks.names import check_names
-from operations.checks.places import check_network, check_places
+from operations.checks.network import check_network
+from operations.checks.places import check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.checks.served_run import check_served_run
 from operations.clients import Clients

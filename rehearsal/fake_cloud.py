@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, Literal
 
 from cloud import container, secretmanager, storage
@@ -56,7 +57,7 @@ class FakeCloud:
         outcome: How training jobs end. Only a RayJob can be stopped, or rejected by Ray's operator.
         written_buckets: Ids of the buckets with objects that a job has written.
         silent_webhook: How many calls of Kueue's webhook get no answer yet.
-        strangers: Names of the buckets that exist and are not the stack's.
+        foreign: Items that exist and are not the stack's. It may refer to them, and cannot change them.
         is_slow: Whether a new API, account or definition refuses its first call.
         on_write: Called with an item of Google's that was created or updated. May raise Rejected.
         on_removal: Called with an item that is deleted.
@@ -65,7 +66,7 @@ class FakeCloud:
     outcome: Literal["Complete", "Failed", "Stopped", "Rejected"] = "Complete"
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
-    strangers: set[str] = field(default_factory=set)
+    foreign: list[Item] = field(default_factory=list)
     is_slow: bool = False
     on_write: Callable[[Item], None] = lambda _item: None
     on_removal: Callable[[Item], None] = lambda _item: None
@@ -90,7 +91,8 @@ class FakeCloud:
             Rejected: If there is such an item, and it may not.
         """
         with self._lock:
-            if item.key in self._items and not adopts:
+            is_taken = item.key in self._items and not adopts
+            if is_taken or any(other.key == item.key for other in self.foreign):
                 raise Rejected(f"Error 409: {item.type} {item.id!r} already exists")
             self._items[item.key] = item
 
@@ -101,7 +103,8 @@ class FakeCloud:
 
     def named(self, type_token: str, reference: str) -> Item | None:
         """The item of a type that a reference is to, None if it does not exist."""
-        return next((item for item in self.of_type(type_token) if item.is_named(reference)), None)
+        known = chain(self.of_type(type_token), self.foreign)
+        return next((item for item in known if item.type == type_token and item.is_named(reference)), None)
 
     def named_in(self, message: str) -> list[Item]:
         """The items that a message gives as the reason of a failure."""

@@ -102,8 +102,7 @@ class FakeGoogle(FakeProvider):
         for path, target, value in _references(record, inputs):
             if target == serviceaccount.ACCOUNT.type and self.cloud.is_too_early(value):
                 raise Rejected(f'googleapi: Error 400: Service account "{value}" does not exist., badRequest')
-            is_stranger = target == storage.BUCKET.type and value in self.cloud.strangers
-            if not is_stranger and self.cloud.named(target, value) is None:
+            if self.cloud.named(target, value) is None:
                 raise Rejected(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
         for admission in record.admission:
             for reason in admission(inputs, self.cloud):

@@ -18,7 +18,7 @@ from engine.configuration import configuration
 from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Result
-from rehearsal import finished_run, plan_checks
+from rehearsal import finished_run, foreign, plan_checks
 from rehearsal.cloud_build_server import CloudBuildServer
 from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.dynamic_provider import dynamic_provider
@@ -238,9 +238,7 @@ class Rehearsal:
 
     def _read_configuration(self) -> None:
         self.configuration = configuration(self.stack, self._overrides, self._checkout)
-        for key in ("bucket", finished_run.SETTING):
-            if address := self.configuration.plain.get(f"{project.project_name()}:{key}"):
-                self.cloud.strangers.add(finished_run.path_of(address).parts[0])
+        self.cloud.foreign = foreign.items(self.configuration.plain, project.project_name())
 
     def _kubernetes(self) -> FakeProvider:
         if self._plane is None:

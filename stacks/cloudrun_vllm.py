@@ -21,7 +21,8 @@ from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
 from stacks import questions, training, vllm
 from stacks.image import training_image
-from stacks.platform import Name, Site
+from stacks.network import SubnetSettings
+from stacks.platform import Site
 from stacks.reader import Hint
 from stacks.served_run import ServedRunSettings
 from stacks.tokens import tokens_of
@@ -52,17 +53,12 @@ _VLLM_ENVIRONMENT: Final = {
 }
 
 
-class Settings(GemmaSettings, ServedRunSettings):
+class Settings(SubnetSettings, GemmaSettings, ServedRunSettings):
     """Settings of cloudrun-vllm."""
 
     gpu, gpus = L4, 1
     model_key, callers = "recipe", "invokers decides who may ask"
     recipe: GemmaRecipe = "gemma-3-1b-emoji"
-    subnet: Name = Field(
-        None,
-        description="Name of a subnet in the stack's project and region that can reach the internet. By "
-        "default the stack creates its own network.",
-    )
     invokers: Annotated[
         tuple[Annotated[str, AfterValidator(check_member)], ...],
         AfterValidator(lambda members: tuple(dict.fromkeys(members))),
@@ -217,9 +213,8 @@ def _service(
 
 def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
     """Id of the subnet from the settings or of a new one, and the resources its users must wait for."""
-    if settings.subnet:
-        place = f"projects/{settings.project}/regions/{settings.region}"
-        return f"{place}/subnetworks/{settings.subnet}", []
+    if settings.existing_subnet:
+        return settings.existing_subnet, []
     network = Network(
         site.name,
         NetworkArgs(

@@ -163,7 +163,7 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
             version=pins.KUEUE_VERSION,
             image=pins.KUEUE_IMAGE,
             namespaces=[platform.namespace.namespace],
-            depends_on=[platform.network.egress],
+            depends_on=platform.subnet.egress,
         ),
     )
     machine, nodes = settings.machine, settings.nodes

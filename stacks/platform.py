@@ -18,10 +18,11 @@ from components.control_plane import ControlPlane, ControlPlaneType
 from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
 from components.namespace import EGRESS_TO_HTTPS, INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
-from components.network import KUBERNETES_RANGES, Network, NetworkArgs
+from components.network import ClusterSubnet
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.ray import INGRESS_FROM_PLATFORM
 from components.standard_cluster import NodePool, StandardCluster
+from stacks.network import ClusterNetworkSettings, cluster_subnet
 from stacks.reader import GoogleSettings, Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
@@ -117,7 +118,7 @@ class RunSettings(StackSettings):
     )
 
 
-class GkeSettings(StackSettings):
+class GkeSettings(ClusterNetworkSettings, StackSettings):
     """Settings of every scenario on GKE."""
 
     capacity_type: CapacityKind = CapacityType.ON_DEMAND
@@ -289,11 +290,12 @@ class GkePlatform:
     """A cluster, with the namespace and the service account of a scenario's pods.
 
     Args:
+        subnet: Subnet of the cluster.
         account: Service account of the pods.
         depends_on: Resources that must exist before a pod starts.
     """
 
-    network: Network
+    subnet: ClusterSubnet
     cluster: Cluster
     namespace: Namespace
     account: ServiceAccount
@@ -335,20 +337,14 @@ def gke_platform(
     site.services.enable(*Cluster.reporting_apis)
     kind = StandardCluster if nodes else AutopilotCluster
     tpu_apis = NodePool.tpu_apis if nodes and nodes.tpu_slice else ()
-    network = Network(
-        site.name,
-        NetworkArgs(
-            project=site.project_for(Network), region=settings.region, secondary_ranges=KUBERNETES_RANGES
-        ),
-    )
+    subnet = cluster_subnet(site.name, settings, site.project_for)
     cluster = kind(
         site.name,
         ClusterArgs(
             project=site.services.project_with(*kind.apis, *tpu_apis),
             location=nodes.location if nodes else settings.region,
             zones=nodes.zones if nodes else (),
-            network=network.network_id,
-            subnet=network.subnet_id,
+            subnet=subnet,
             labels=site.labels,
             images=images,
             ray_operator=ray_operator,
@@ -364,9 +360,9 @@ def gke_platform(
     )
     pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(
-        network=network,
+        subnet=subnet,
         cluster=cluster,
         namespace=inside,
         account=pods,
-        depends_on=[pods.access, network.egress, *cluster.pulls],
+        depends_on=[pods.access, *subnet.egress, *cluster.pulls],
     )

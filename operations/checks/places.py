@@ -1,12 +1,6 @@
-"""Checks region and zones, the machines that they offer, and a subnet that the stack borrows.
+"""Checks region and zones, and the machines that they offer."""
 
-The plan itself checks the ranges of the stack's own subnets (cloud/compute.py).
-"""
-
-import re
 from collections.abc import Iterator
-from ipaddress import ip_network
-from typing import Final
 
 from cloud.run import L4_REGIONS
 from operations.clients import Clients, last
@@ -14,14 +8,6 @@ from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.machines import Machines, cloud_run_of, machines_of
 from operations.plan import StackPlan
-
-# Cloud Run takes addresses in blocks of 16 and keeps them for a while. It needs twice as many as instances,
-# and at least a /26.
-# https://docs.cloud.google.com/run/docs/configuring/vpc-direct-vpc
-_LARGEST_PREFIX: Final = 26
-_BORROWED: Final = re.compile(
-    r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)"
-)
 
 
 def check_places(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -88,65 +74,3 @@ def zones_with(clients: Clients, collection: str, project: str, name: str) -> se
     )
     same = (entry for entry in listed if entry.get("name") == name and "deprecated" not in entry)
     return {last(entry.get("zone")) for entry in same}
-
-
-def check_network(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """Checks every subnet that the plan borrows by its path."""
-    paths = {
-        str(interface.get("subnetwork"))
-        for pods in cloud_run_of(plan)
-        for interface in (pods.spec.get("vpcAccess") or {}).get("networkInterfaces", ())
-    }
-    for path in sorted(paths):
-        parts = _BORROWED.fullmatch(path)
-        if parts:
-            yield from _fit(plan, clients, **parts.groupdict())
-
-
-def _fit(plan: StackPlan, clients: Clients, project: str, region: str, name: str) -> Iterator[Finding]:
-    where = f"--region {region} --project {project}"
-    try:
-        subnet = clients.call(
-            "compute.v1", "subnetworks.get", project=project, region=region, subnetwork=name
-        )
-    except CallError as error:
-        if not error.missing:
-            raise
-        yield problem(
-            f"there is no subnet {name} in {region}",
-            f"pulumi config set subnet NAME --stack {plan.stack}; `gcloud compute networks subnets list "
-            f"--regions {region} --project {project}` has them",
-        )
-        return
-    faults = []
-    if not subnet.get("privateIpGoogleAccess"):
-        text = f"subnet {name} has no Private Google Access, and Cloud Storage is reached through it"
-        faults.append(
-            problem(
-                text,
-                f"gcloud compute networks subnets update {name} {where} --enable-private-ip-google-access",
-            )
-        )
-    size = ip_network(subnet.get("ipCidrRange", "0.0.0.0/32")).prefixlen
-    if size > _LARGEST_PREFIX:
-        faults.append(
-            problem(
-                f"subnet {name} is a /{size}, and Cloud Run needs a /{_LARGEST_PREFIX} at least",
-                f"gcloud compute networks subnets expand-ip-range {name} {where} "
-                f"--prefix-length {_LARGEST_PREFIX}",
-            )
-        )
-    # All traffic goes through the subnet, also to the Hugging Face Hub.
-    network = last(subnet.get("network"))
-    routers = clients.every("compute.v1", "routers.list", project=project, region=region)
-    if not any(router.get("nats") for router in routers if last(router.get("network")) == network):
-        faults.append(
-            problem(
-                f"network {network} has no Cloud NAT in {region}: the job does not reach the Hugging Face "
-                "Hub",
-                f"gcloud compute routers create nat --network {network} {where}; "
-                f"gcloud compute routers nats create nat --router nat {where} "
-                "--auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges",
-            )
-        )
-    yield from faults or [fine(f"subnet {name} ({subnet.get('ipCidrRange')}) has room and a way out")]

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -19,6 +19,8 @@ from operations.state import RANDOM_SUFFIX, Resource, State
 
 # A hash follows it, which no state knows.
 _OF_CARDS: Final = "gke-anp-"
+# Title of the only kind that GKE creates in a host project.
+FIREWALL_RULE: Final = "firewall rule"
 # Labels that GKE puts on what it creates for a cluster.
 _CLUSTER_LABEL: Final = "goog-k8s-cluster-name"
 _PLACE_LABEL: Final = "goog-k8s-cluster-location"
@@ -96,6 +98,7 @@ class Footprint:
         repositories: Repositories outside the stack to which it may have added role bindings.
         borrowed_bucket: Name of the bucket in the setting `bucket`, which is never a leftover, even if an
             earlier stack has made it. Empty without the setting.
+        titles: Titles of the kinds that the stack may have left in the project. Empty for all kinds.
     """
 
     stack: str
@@ -108,6 +111,7 @@ class Footprint:
     claimed: frozenset[Identity] = frozenset()
     repositories: tuple[str, ...] = ()
     borrowed_bucket: str = ""
+    titles: tuple[str, ...] = ()
 
     def belongs(self, candidate: Candidate) -> Belonging | None:
         """Why a resource is a leftover of the stack, None if it is not."""
@@ -283,12 +287,40 @@ def _near(cluster: str, place: str) -> bool:
 def footprints(
     plan: StackPlan, now: State, earlier: Sequence[State], others: Iterable[State]
 ) -> list[Footprint]:
-    """The traces of a stack: in the plan's project, then in other projects that had its resources."""
+    """The traces of a stack: in the plan's project, then in other projects that had its resources.
+
+    The host project of a Shared VPC comes last. GKE creates firewall rules for a cluster there.
+    """
     claimed = [*others]
     listed = {type_ for type_, record in records.every().items() if record.listing}
     used = {resource.project for state in (now, *earlier) for resource in state.of_type(*listed)}
     projects = (plan.project, *sorted(used - {plan.project, ""}))
-    return [_footprint(plan, project, now, earlier, claimed) for project in projects]
+    own = [_footprint(plan, project, now, earlier, claimed) for project in projects]
+    hosts = sorted(_hosts((now, *earlier)) - {*projects})
+    return [*own, *(_in_host(host, own) for host in hosts)]
+
+
+def _hosts(states: Iterable[State]) -> set[str]:
+    """Projects with the subnets of the stack's clusters."""
+    clusters = (cluster.outputs for state in states for cluster in state.of_type(CLUSTER.type))
+    places = (re.search("projects/([^/]+)/", str(cluster.get("subnetwork"))) for cluster in clusters)
+    return {place[1] for place in places if place}
+
+
+def _in_host(host: str, own: Sequence[Footprint]) -> Footprint:
+    """The traces in a host project: what carries the name of one of the stack's clusters."""
+    present = {identity for footprint in own for identity in footprint.present}
+    past = {identity: item for footprint in own for identity, item in footprint.past.items()}
+    return replace(
+        own[0],
+        project=host,
+        labels={},
+        logical=frozenset(),
+        present=frozenset(identity for identity in present if identity.type == CLUSTER.type),
+        past={identity: item for identity, item in past.items() if identity.type == CLUSTER.type},
+        repositories=(),
+        titles=(FIREWALL_RULE,),
+    )
 
 
 def _footprint(

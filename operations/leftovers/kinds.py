@@ -17,7 +17,7 @@ from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
 from operations.clients import Clients, last
 from operations.errors import CallError
-from operations.leftovers.footprint import Candidate, Footprint
+from operations.leftovers.footprint import FIREWALL_RULE, Candidate, Footprint
 
 Item = Mapping[str, Any]
 
@@ -187,7 +187,7 @@ _MADE_FOR_OTHERS: Final = (
     listing("network endpoint group", "networkEndpointGroups", "network-endpoint-groups", detail=_facts),
     listing("address", "addresses", "addresses", detail=_facts),
     listing("disk", "disks", "disks", detail=_facts),
-    listing("firewall rule", "firewalls", "firewall-rules", detail=_facts),
+    listing(FIREWALL_RULE, "firewalls", "firewall-rules", detail=_facts),
 )
 
 

@@ -1,6 +1,6 @@
 """Searches a project for leftovers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cloud.compute import NETWORK, SUBNETWORK
@@ -58,7 +58,7 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
     unseen: list[str] = []
     off: list[str] = []
     remedies: dict[str, None] = {}
-    for kind in kinds():
+    for kind in _kinds(wanted):
         title = several(kind.title)
         log(f"looking for {title} in {wanted.project}")
         clients.unreached.clear()
@@ -94,6 +94,11 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
         remedies=tuple(remedies),
         off=tuple(off),
     )
+
+
+def _kinds(wanted: Footprint) -> Iterator[Kind]:
+    """The kinds that the stack may have left in the project."""
+    return (kind for kind in kinds() if not wanted.titles or kind.title in wanted.titles)
 
 
 def _waiting(left: Sequence[Leftover]) -> list[Leftover]:

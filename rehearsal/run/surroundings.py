@@ -153,9 +153,7 @@ class Surroundings:
         }
 
     def _exists(self, bucket: str) -> bool:
-        if self.cloud is None:
-            return False
-        return bucket in self.cloud.strangers or self.cloud.named(BUCKET, bucket) is not None
+        return self.cloud is not None and self.cloud.named(BUCKET, bucket) is not None
 
     def _refuses(self, bucket: str, token: str | None) -> int | None:
         """401 if the token names no account, 403 if the account has no role on the bucket, else None."""

@@ -18,6 +18,11 @@ MANAGER: Final = "cloudresourcemanager.v3"
 METRICS: Final = "serviceusage.services.consumerQuotaMetrics.list"
 WHOAMI: Final = "huggingface/api/whoami-v2"
 VIEWER: Final = "dataset-viewer"
+# Project of a Shared VPC, and Google's accounts in the stack's own project.
+HOST: Final = "host-project"
+GKE_AGENT: Final = "service-123456789012@container-engine-robot.iam.gserviceaccount.com"
+APIS_AGENT: Final = "123456789012@cloudservices.gserviceaccount.com"
+RUN_AGENT: Final = "service-123456789012@serverless-robot-prod.iam.gserviceaccount.com"
 _GIB: Final = 2**30
 
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
@@ -77,6 +82,7 @@ class GoodProject:
             self.reservation,
             self.quotas,
             self.subnet,
+            self.host,
             self.served_run,
         ):
             usual()
@@ -175,18 +181,52 @@ class GoodProject:
             answer = {"metrics": [*metrics, *families]}
             self.server.plant("serviceusage.v1beta1", METRICS, answer, servicesId=service)
 
-    def subnet(self, nat: bool = True, **fields: Any) -> None:
-        network = f"{COMPUTE}/projects/{PROJECT}/global/networks/shared"
+    def subnet(self, nat: bool = True, network_name: str = "shared", **fields: Any) -> None:
+        """The subnet `shared`, in whichever project it is asked for."""
+        network = f"{COMPUTE}/projects/{PROJECT}/global/networks/{network_name}"
         subnet = {
             "name": "shared",
             "network": network,
             "ipCidrRange": "10.9.0.0/24",
             "privateIpGoogleAccess": True,
+            "secondaryIpRanges": [
+                {"rangeName": "pods", "ipCidrRange": "10.12.0.0/17"},
+                {"rangeName": "services", "ipCidrRange": "10.13.0.0/22"},
+            ],
             **fields,
         }
         self.server.plant("compute.v1", "compute.subnetworks.get", subnet, subnetwork="shared")
         router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
         self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=self.region_name)
+
+    def host(self, *missing: str, attached: bool = True, api: str = "ENABLED") -> None:
+        """A host project with everything that GKE and Cloud Run need in its Shared VPC.
+
+        Args:
+            missing: Ends of roles that nobody has.
+            attached: Whether the stack's project is attached to it.
+            api: State of GKE's API in it.
+        """
+        host = {"name": HOST} if attached else {}
+        self.server.plant("compute.v1", "compute.projects.getXpnHost", host, project=PROJECT)
+        service = {"name": f"projects/{HOST}/services/container.googleapis.com", "state": api}
+        self.server.plant("serviceusage.v1", "serviceusage.services.get", service)
+        roles = {
+            "roles/compute.networkUser": [GKE_AGENT, APIS_AGENT, RUN_AGENT],
+            "roles/compute.networkViewer": [RUN_AGENT],
+            "roles/container.hostServiceAgentUser": [GKE_AGENT],
+        }
+        bindings = {
+            role: {"role": role, "members": [f"serviceAccount:{member}" for member in members]}
+            for role, members in roles.items()
+            if not role.endswith(missing or ("none",))
+        }
+        of_subnet = [binding for role, binding in bindings.items() if role.endswith("networkUser")]
+        of_host = [binding for binding in bindings.values() if binding not in of_subnet]
+        policy = "compute.subnetworks.getIamPolicy"
+        self.server.plant("compute.v1", policy, {"bindings": of_subnet}, project=HOST, resource="shared")
+        policy = "cloudresourcemanager.projects.getIamPolicy"
+        self.server.plant(MANAGER, policy, {"bindings": of_host}, projectsId=HOST)
 
     def _metric(self, metric: str, limit: int, **family: str) -> dict[str, Any]:
         """A metric with a limit for the regions and family, others elsewhere, and some that do not count."""

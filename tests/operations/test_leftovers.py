@@ -351,3 +351,32 @@ def test_a_project_that_the_stack_was_in_before_is_looked_through_too(l4_kueue: 
     assert [bool(footprint.past) for footprint in wanted] == [True, True]
     names = [{identity.name for identity in footprint.past} for footprint in wanted]
     assert l4_kueue.name(":Network") in names[1] - names[0]
+
+
+def in_shared_network(state: State) -> State:
+    """A state in which the clusters are in a subnet of a host project."""
+    subnet = {"subnetwork": "projects/host-project/regions/us-central1/subnetworks/shared"}
+    return replace(
+        state,
+        resources=tuple(
+            replace(item, outputs={**item.outputs, **subnet}) if item.type.endswith(":Cluster") else item
+            for item in state.resources
+        ),
+    )
+
+
+def test_rules_of_a_gone_cluster_are_found_in_the_host_of_a_shared_network_and_nothing_else(
+    clients: Clients, l4_kueue: PastStack, project: Project
+) -> None:
+    cluster, past = l4_kueue.name(":Cluster"), in_shared_network(l4_kueue.alive)
+    project.add("firewalls", f"gke-{cluster}-0d4c6f8a-all", network="corp")
+    project.add("firewalls", "gke-another-0d4c6f8a-all", network="corp")
+    project.add("disks", PVC, zone=ZONE, labels={"goog-k8s-cluster-name": cluster})
+    _, host = footprints(l4_kueue.plan, State(), [past], [])
+    (rule,) = left_of(clients, host)
+    assert (host.project, rule.candidate.name) == ("host-project", f"gke-{cluster}-0d4c6f8a-all")
+    assert rule.belonging.sure
+    assert rule.command.endswith("--project host-project")
+    # While the cluster lives, its rules are no leftovers.
+    *_, host = footprints(l4_kueue.plan, past, [], [])
+    assert left_of(clients, host) == []

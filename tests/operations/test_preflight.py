@@ -1,6 +1,5 @@
 """Everything that a stack needs: found where it is there, told with its remedy where it is not."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,8 @@ from engine.project import known_stacks
 from operations import preflight
 from operations.findings import Level
 from stacks import pins
-from tests.operations.conftest import HF_TOKEN, Check
+from tests.operations.changes import Change, answering, assert_told, existing, failing, nothing, saying
+from tests.operations.conftest import Check
 from tests.operations.good_project import (
     MANAGER,
     METRICS,
@@ -58,30 +58,6 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
 
 
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.
-
-
-Change = Callable[[GoodProject], object]
-
-
-def nothing(project: GoodProject) -> None:
-    """Leaves it as it must be."""
-
-
-def failing(api: str, method: str, fault: Fault) -> Change:
-    return lambda project: project.server.fail(api, method, fault)
-
-
-def existing(api: str, method: str, **fields: Any) -> Change:
-    return lambda project: project.server.plant(api, method, {"name": "it", **fields})
-
-
-def answering(path: str, code: int, **headers: str) -> Change:
-    page = Page(code=code, content={}, headers={key.replace("_", "-"): text for key, text in headers.items()})
-    return lambda project: project.server.plant_page(path, page)
-
-
-def saying(path: str, content: Any) -> Change:
-    return lambda project: project.server.plant_page(path, Page(content=content))
 
 
 def shown(*rows: dict[str, Any]) -> Change:
@@ -177,13 +153,6 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             PROBLEM,
             "--public-access-prevention --enable-hierarchical-namespace",
         ),
-    ],
-    ("cloudrun-vllm subnet=shared", "network"): [
-        (nothing, OK, "has room and a way out"),
-        (lambda it: it.subnet(privateIpGoogleAccess=False), PROBLEM, "Private Google Access"),
-        (lambda it: it.subnet(ipCidrRange="10.9.0.0/28"), PROBLEM, "is a /28"),
-        (lambda it: it.subnet(nat=False), PROBLEM, "no Cloud NAT"),
-        (failing("compute.v1", "compute.subnetworks.get", NOT_FOUND), PROBLEM, "no subnet shared"),
     ],
     (RESERVING, "reservation"): [
         (nothing, OK, "my-reservation in us-central1-b: 3 a4-highgpu-8g free"),
@@ -354,11 +323,4 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
 def test_what_is_not_as_it_must_be_is_told_with_its_remedy(
     stack: str, topic: str, change: Change, level: Level, words: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan(*stack.split())
-    change(good)
-    results = [finding for finding in check(plan, topic) if finding.level is level]
-    (finding,) = [item for item in results if words in f"{item.what}\n{item.remedy}"]
-    # What is wrong is told alone.
-    assert level in (OK, UNKNOWN) or results == [finding]
-    assert finding.remedy or level is OK
-    assert not any(HF_TOKEN in item.what + item.remedy for item in results)
+    assert_told(stack, topic, change, level, words, good, check)

@@ -138,11 +138,6 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "minInstances",
     ),
     (
-        {**CLOUDRUN, "llm-stacks:subnet": "projects/p/regions/r/subnetworks/s"},
-        "subnet: 'projects/p/regions/r/subnetworks/s' is not 3 to 63 lower-case letters, digits and hyphens "
-        "that start with a letter",
-    ),
-    (
         {**CLOUDRUN, "llm-stacks:invokers": "me@example.com"},
         "invokers: 'me@example.com' is not an IAM member such as user:NAME@EXAMPLE.COM, "
         "group:NAME@EXAMPLE.COM or serviceAccount:NAME@PROJECT.iam.gserviceaccount.com",
@@ -288,7 +283,9 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "workers: unknown key; this scenario has authorizedNetworks, bucket, bucketName, buildPool, "
         "buildRegion, capacity.reservation, capacity.type, clusterName, controlPlane, dataset, egress, "
         "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
-        "maxRunHours, recipe, recipeSet, run, scanImages, scenario, topology, waitForTraining, zone",
+        "maxRunHours, network, ownNetwork.machines, ownNetwork.pods, ownNetwork.services, podsRange, "
+        "recipe, recipeSet, run, scanImages, scenario, servicesRange, subnet, topology, waitForTraining, "
+        "zone",
     ),
     (
         {"llm-stacks:controlPlane": "DNS"},

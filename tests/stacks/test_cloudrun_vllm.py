@@ -17,7 +17,6 @@ import pytest
 from engine.plan import Plan
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import Item
 from rehearsal.session import Rehearsal
 from stacks import questions
 from tests import plans
@@ -103,21 +102,6 @@ def test_instances_are_a_setting(plan_with: Callable[..., Plan]) -> None:
 
 def test_a_task_ends_after_google_s_longest_time_and_is_tried_twice_more(plan: Plan) -> None:
     assert (task(plan)["timeout"], task(plan)["maxRetries"]) == ("3600s", 2)
-
-
-def test_with_a_subnet_of_yours_the_stack_makes_no_network() -> None:
-    yours = "projects/rehearsal-project/regions/us-central1/subnetworks/shared"
-    outputs = {"name": "shared"}
-    with Rehearsal(STACK, {"subnet": "shared", "imageUri": plans.IMAGE}) as rehearsal:
-        subnet = Item(
-            type="gcp:compute/subnetwork:Subnetwork", id=yours, name="shared", inputs={}, outputs=outputs
-        )
-        rehearsal.cloud.add(subnet)
-        rehearsal.up()
-        plan = plans.standing_plan(rehearsal)
-    assert not [resource for resource in plan.resources if resource.type.startswith("gcp:compute")]
-    for template in (task(plan), revision(plan)):
-        assert template["vpcAccess"]["networkInterfaces"] == [{"subnetwork": yours}]
 
 
 # Code and model

@@ -1,12 +1,13 @@
 """A bucket that exists before the stack: the setting `bucket`."""
 
+import copy
 import json
 import re
 
 import pytest
 
 from cloud.record import PROJECT_NUMBER
-from rehearsal.fake_cloud import BUCKET, Item
+from rehearsal.fake_cloud import Item
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems
@@ -59,12 +60,9 @@ def test_two_stacks_of_one_scenario_do_not_meet_in_one_bucket() -> None:
 @pytest.mark.parametrize("stack", plans.mostly_slow(WITH_BUCKET, quick=["a4-accelerate", "cloudrun-vllm"]))
 def test_destroy_leaves_the_bucket_and_what_was_in_it(stack: str) -> None:
     with Rehearsal(stack, SETTINGS) as rehearsal:
-        theirs = [
-            Item(OBJECT, f"{NAME}-rows", "rows", {"bucket": NAME, "name": "rows.jsonl", "content": "{}"}, {}),
-            Item(BUCKET, NAME, "theirs", {"name": NAME}, {"name": NAME}),
-        ]
-        for item in theirs:
-            rehearsal.cloud.add(item)
+        rows = {"bucket": NAME, "name": "rows.jsonl", "content": "{}"}
+        theirs = [*rehearsal.cloud.foreign, Item(OBJECT, f"{NAME}-rows", "rows", rows, {})]
+        rehearsal.cloud.foreign = copy.deepcopy(theirs)
         rehearsal.up()
         members = [item.inputs for item in rehearsal.cloud.items if "IAMMember" in item.type]
         assert [member for member in members if member.get("bucket") == NAME]
@@ -75,7 +73,8 @@ def test_destroy_leaves_the_bucket_and_what_was_in_it(stack: str) -> None:
         )
         assert not [name for name in outputs if name.startswith("destroy")]
         rehearsal.destroy()
-        assert rehearsal.cloud.items == theirs
+        assert rehearsal.cloud.items == []
+        assert rehearsal.cloud.foreign == theirs
 
 
 def test_the_pods_of_the_stacks_own_project_are_meant_wherever_the_bucket_is() -> None:

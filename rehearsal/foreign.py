@@ -1,0 +1,50 @@
+"""What a stack's settings say exists already in Google Cloud, and is not the stack's."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cloud.compute import NETWORK, SUBNETWORK
+from cloud.storage import BUCKET
+from rehearsal import finished_run
+from rehearsal.fake_cloud import Item
+
+
+def items(settings: Mapping[str, Any], namespace: str) -> list[Item]:
+    """The items that the settings name.
+
+    Args:
+        settings: Values by full key.
+        namespace: Namespace of the project's own keys.
+    """
+    own = {
+        key.removeprefix(f"{namespace}:"): str(value)
+        for key, value in settings.items()
+        if key.startswith((f"{namespace}:", "gcp:"))
+    }
+    return [*_buckets(own), *_networks(own)]
+
+
+def _buckets(own: Mapping[str, str]) -> Iterator[Item]:
+    for key in ("bucket", finished_run.SETTING):
+        if key in own:
+            name = finished_run.path_of(own[key]).parts[0]
+            yield _item(BUCKET.type, name, {})
+
+
+def _networks(own: Mapping[str, str]) -> Iterator[Item]:
+    """A subnet with the ranges that the settings name, and its network, all in the subnet's project."""
+    if "subnet" not in own:
+        return
+    subnet = own["subnet"]
+    if "/" not in subnet:
+        subnet = f"projects/{own['gcp:project']}/regions/{own['gcp:region']}/subnetworks/{subnet}"
+    ranges = [{"rangeName": own[key]} for key in ("podsRange", "servicesRange") if key in own]
+    yield _item(SUBNETWORK.type, subnet, {"secondaryIpRanges": ranges})
+    if "network" in own:
+        project = subnet.split("/")[1]
+        yield _item(NETWORK.type, f"projects/{project}/global/networks/{own['network']}", {})
+
+
+def _item(type_token: str, item_id: str, inputs: dict[str, Any]) -> Item:
+    name = item_id.rpartition("/")[2]
+    return Item(type=type_token, id=item_id, name=name, inputs=inputs, outputs={"name": name})
