@@ -1,12 +1,14 @@
-"""The state's bucket and key, the trust in the forges, and the identities of their jobs."""
+"""The state's bucket and key, the trust in the forges, and the identities of their jobs and of the stacks."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from types import ModuleType
 from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
 from bootstrap import roles
+from bootstrap.accounts import stack_accounts
 from bootstrap.federation import DEPLOYS, PREVIEWS, Forge, admit, github, gitlab, job_identity
 from bootstrap.settings import Settings
 from components.project_services import ProjectServices, ProjectServicesArgs
@@ -24,11 +26,11 @@ _QUARTER: Final = f"{90 * 24 * 3600}s"
 _KEPT_DAYS: Final = 30
 
 
-def build(settings: Settings, scenarios: Iterable[str]) -> dict[str, pulumi.Input[str]]:
+def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, pulumi.Input[str]]:
     """Declares the resources and returns the values that the forges need as variables.
 
     Args:
-        scenarios: Names of the scenarios whose stacks the pipelines create.
+        scenarios: Modules of all scenarios by name.
     """
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
@@ -56,24 +58,14 @@ def build(settings: Settings, scenarios: Iterable[str]) -> dict[str, pulumi.Inpu
         ("llm-deploy-key", roles.ENCRYPTER, deploy),
     ):
         gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=key.id, role=role, member=identity.member)
-    granted = ", ".join(f"'{role}'" for role in roles.GRANTED)
-    gcp.projects.IAMMember(
-        "llm-deploy-granter",
-        project=project,
-        role=roles.GRANTER,
-        member=deploy.member,
-        condition=gcp.projects.IAMMemberConditionArgs(
-            title="Only the roles that stacks give",
-            expression="api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', [])"
-            f".hasOnly([{granted}])",
-        ),
-    )
+    commands = stack_accounts(project, settings.stacks, scenarios, deploy)
     return {
         "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", bucket.name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
         **{f"GOOGLE_PROVIDER at {forge}": name for forge, name in providers.items()},
         "GOOGLE_PREVIEW_ACCOUNT": preview.email,
         "GOOGLE_DEPLOY_ACCOUNT": deploy.email,
+        **commands,
     }
 
 

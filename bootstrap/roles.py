@@ -19,19 +19,15 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/storage.bucketViewer": "the bucket, not the objects in it",
 }
 
-# Roles that create and delete the stacks' resources. docs/first-run.md asks a person for the same, but for
-# another role for service accounts, and for the role that grants roles. Here that is `GRANTER`, with a
-# condition.
+# Roles that create and delete the stacks' resources. docs/first-run.md asks a person for the same, and for
+# three roles that create service accounts, act as them and grant them roles. Here the bootstrap does that,
+# in bootstrap/accounts.py.
 DEPLOY: Final[Mapping[str, str]] = {
     "roles/artifactregistry.admin": "the repository of the training image, and who reads it",
     "roles/cloudbuild.builds.editor": "the build of the training image",
     "roles/compute.networkAdmin": "network, subnet, router and NAT",
     "roles/compute.viewer": "the reservation and the quotas, which `preflight` looks at",
     "roles/container.admin": "the cluster, its node pools, and the objects in it",
-    # `roles/iam.serviceAccountAdmin` would also decide who may act as an account.
-    "roles/iam.serviceAccountCreator": "creating the service accounts of nodes, builds and Cloud Run",
-    "roles/iam.serviceAccountDeleter": "deleting them",
-    "roles/iam.serviceAccountUser": "machines, builds and services that run as those accounts",
     "roles/logging.viewer": "the end of a failed build's log",
     "roles/run.admin": "the Cloud Run job and service, and who calls it",
     "roles/secretmanager.admin": "the secrets with the training's tokens, and who reads them, no others",
@@ -44,7 +40,6 @@ def conditions(scenarios: Iterable[str]) -> dict[str, str]:
     """Conditions on roles of `DEPLOY`, by role: which buckets and secrets (assumption bounded-roles).
 
     Rights such as creating a bucket are rights on the project, which has another type and passes.
-    No condition can bound the roles for service accounts: it would see an account's number, not its name.
     https://docs.cloud.google.com/iam/docs/conditions-resource-attributes
 
     Args:
@@ -71,16 +66,6 @@ def _only(service: str, types: Iterable[str], allowed: Iterable[str]) -> str:
     others = " && ".join(f"resource.type != '{service}/{type}'" for type in types)
     return " || ".join((f"({others})", *allowed))
 
-
-# An identity that may grant any role effectively has every role. The stacks grant three roles on the project,
-# and a condition allows only these.
-# https://docs.cloud.google.com/iam/docs/setting-limits-on-granting-roles
-GRANTER: Final = "roles/resourcemanager.projectIamAdmin"
-GRANTED: Final = (
-    "roles/container.defaultNodeServiceAccount",
-    "roles/logging.logWriter",
-    "roles/serviceusage.serviceUsageConsumer",
-)
 
 # Roles on the state's bucket and key only. A preview reads the state and the stack's secret settings, so it
 # must decrypt. It writes neither. `up` writes objects of the bucket, and cannot change or delete the bucket.

@@ -1,17 +1,28 @@
 """The settings of the bootstrap: which project, and which repositories its identities belong to."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from stacks import scenarios
 from stacks.reader import GoogleSettings, Hint
 
+# `llm-STACK-finetune` has at most 30 characters.
+_STACK: Final = re.compile("[a-z0-9]([a-z0-9-]{0,15}[a-z0-9])?")
 _Number = Annotated[str | None, Field(pattern=r"^\d+$"), Hint(values="a number")]
 
 
 class Settings(GoogleSettings):
     """Settings of the bootstrap."""
 
+    stacks: Annotated[
+        dict[str, str], Hint(values='scenarios by the names of stacks, such as {"dev": "cloudrun-vllm"}')
+    ] = Field(
+        description="Stacks that the pipelines create, each with its scenario. Their service accounts are "
+        "made here.",
+        examples=['\'{"a4-ray": "a4-ray"}\''],
+    )
     main_branch: Annotated[str, Hint(values="the name of a branch")] = Field(
         "main", pattern=r"^[\w./-]+$", description="Branch from which `up` runs."
     )
@@ -34,6 +45,20 @@ class Settings(GoogleSettings):
         pattern=r"^https://[\w.:-]+$",
         description="Address of the GitLab server. Its keys must be readable from the internet.",
     )
+
+    @field_validator("stacks")
+    @classmethod
+    def _have_scenarios(cls, stacks: dict[str, str]) -> dict[str, str]:
+        known = scenarios()
+        for stack, scenario in stacks.items():
+            if scenario not in known:
+                raise ValueError(f"{scenario!r} of {stack} is not one of {', '.join(known)}")
+            if not _STACK.fullmatch(stack):
+                raise ValueError(
+                    f"{stack!r} is not 1 to 17 lower-case letters, digits and hyphens; the id of an account "
+                    "has 30 characters, and the stack's name is a part of it"
+                )
+        return stacks
 
     @field_validator("github_repository_id")
     @classmethod

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
+from components.account import run_as
 from components.component import Args, Component
 from components.control_plane import ControlPlane
 from components.image import Image, ImageRepository
@@ -17,7 +18,7 @@ from components.network import ClusterSubnet
 
 # Roles of the nodes in the project, keyed by the end of the binding's name. They replace the Editor role of
 # the default service account.
-_NODE_ROLES: Final[Mapping[str, str]] = {
+NODE_ROLES: Final[Mapping[str, str]] = {
     # Writes the node's logs, metrics and health.
     "nodes-role": "roles/container.defaultNodeServiceAccount",
     # For image streaming. Without it nodes pull every image completely, or fail (assumption image-streaming).
@@ -73,6 +74,7 @@ class ClusterArgs(Args):
         scales_by_metrics_of_pods: Whether autoscalers may read what pods measure, such as waiting requests.
         hold_upgrades: Whether GKE is kept from upgrading nodes and the minor version by itself.
         control_plane: How clients reach the API server.
+        node_account: Address of an account that exists and has `NODE_ROLES`. None creates one.
         cluster_name: Start of its name, at most 32 characters. Pulumi appends seven hexadecimal digits.
     """
 
@@ -86,6 +88,7 @@ class ClusterArgs(Args):
     scales_by_metrics_of_pods: bool = False
     hold_upgrades: bool = True
     control_plane: ControlPlane = ControlPlane()
+    node_account: str | None = None
     cluster_name: str | None = None
 
 
@@ -117,11 +120,18 @@ class Cluster(Component[ClusterArgs]):
     _not_compared: ClassVar[list[str] | None] = None
 
     def _declare(self, name: str, args: ClusterArgs) -> None:
-        node_account, node_roles = self._node_identity(name, args)
+        nodes = run_as(
+            f"{name}-nodes",
+            args.node_account,
+            project=args.project,
+            display_name=f"Nodes of the {name} cluster",
+            roles={f"{name}-{binding}": role for binding, role in NODE_ROLES.items()},
+            parent=self,
+        )
         self.location = args.location
         self.labels = args.labels
-        self.node_account: pulumi.Output[str] = node_account.email
-        self.pulls: list[pulumi.Resource] = self._pulls(name, args, node_account)
+        self.node_account: pulumi.Output[str] = nodes.email
+        self.pulls: list[pulumi.Resource] = self._pulls(name, args, nodes.member)
         channel = _CHANNEL_WITH_METRICS_OF_PODS if args.scales_by_metrics_of_pods else _RELEASE_CHANNEL
         # `cluster_name` is the logical name, with which an automatic name begins, and not the input `name`.
         # With a fixed name a replacement must delete the old cluster first, and before it the objects in the
@@ -148,7 +158,7 @@ class Cluster(Component[ClusterArgs]):
             **args.control_plane.properties(),
             **self._properties(args),
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=node_roles, ignore_changes=self._not_compared
+                parent=self, depends_on=nodes.access, ignore_changes=self._not_compared
             ),
         )
         self._provider = self._kubernetes_provider(name, self.resource, args.control_plane)
@@ -161,28 +171,6 @@ class Cluster(Component[ClusterArgs]):
             self.resource.project,
         )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
-
-    def _node_identity(
-        self, name: str, args: ClusterArgs
-    ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
-        """Declares the account that the nodes run as, and its roles in the project."""
-        account = gcp.serviceaccount.Account(
-            f"{name}-nodes",
-            project=args.project,
-            display_name=f"Nodes of the {name} cluster",
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        roles: list[pulumi.Resource] = [
-            gcp.projects.IAMMember(
-                f"{name}-{binding}",
-                project=args.project,
-                role=role,
-                member=account.member,
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-            for binding, role in _NODE_ROLES.items()
-        ]
-        return account, roles
 
     @abstractmethod
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
@@ -210,9 +198,7 @@ class Cluster(Component[ClusterArgs]):
             depends_on=list(depends_on),
         )
 
-    def _pulls(
-        self, name: str, args: ClusterArgs, node_account: gcp.serviceaccount.Account
-    ) -> list[pulumi.Resource]:
+    def _pulls(self, name: str, args: ClusterArgs, member: pulumi.Input[str]) -> list[pulumi.Resource]:
         bindings: dict[str, ImageRepository] = {}
         for repository in dict.fromkeys(image.repository for image in args.images if image.repository):
             binding = repository.name
@@ -227,7 +213,7 @@ class Cluster(Component[ClusterArgs]):
                 location=repository.location,
                 repository=repository.name,
                 role="roles/artifactregistry.reader",
-                member=node_account.member,
+                member=member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for binding, repository in bindings.items()

@@ -3,10 +3,10 @@
 from typing import Final
 
 import pulumi
-import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 
 from cloud.iam import MEMBER
+from components.account import run_as
 from components.component import Args, Component
 from components.namespace import Namespace
 
@@ -14,10 +14,15 @@ EVERYBODY: Final = "allUsers"
 
 
 class GoogleServiceAccountArgs(Args):
-    """Arguments of `GoogleServiceAccount`."""
+    """Arguments of `GoogleServiceAccount`.
+
+    Args:
+        existing: Address of an account that exists, in place of one of the stack's own.
+    """
 
     project: pulumi.Input[str]
     display_name: str
+    existing: str | None = None
 
 
 class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
@@ -31,12 +36,13 @@ class GoogleServiceAccount(Component[GoogleServiceAccountArgs]):
     apis = ("iam.googleapis.com",)
 
     def _declare(self, name: str, args: GoogleServiceAccountArgs) -> None:
-        account = gcp.serviceaccount.Account(
-            # The account's id is this name plus 8 characters from Pulumi, and may have 30. So no suffix here.
+        account = run_as(
             name,
+            args.existing,
             project=args.project,
             display_name=args.display_name,
-            opts=pulumi.ResourceOptions(parent=self),
+            roles={},
+            parent=self,
         )
         self.email: pulumi.Output[str] = account.email
         self.member: pulumi.Output[str] = account.member

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import stacks
@@ -25,6 +25,7 @@ class StackPlan:
         resources: Every resource with its inputs, in the order of URNs. Secrets in them are `[secret]`.
         warnings: The program's warnings.
         recipe: The recipe that it trains, None when it does not train.
+        accounts: Addresses of service accounts that exist before the stack, by what runs as them.
         fit_command: Computes the GPU memory that a training step takes. Empty if that is known.
     """
 
@@ -35,6 +36,7 @@ class StackPlan:
     resources: tuple[Planned, ...]
     warnings: tuple[str, ...] = ()
     recipe: Any = None
+    accounts: Mapping[str, str] = field(default_factory=dict)
     fit_command: tuple[str, ...] = ()
 
     def setting(self, name: str) -> Any:
@@ -84,6 +86,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
         recipe=getattr(settings, "trained_recipe", None),
+        accounts=settings.accounts,
         fit_command=tuple(getattr(settings, "fit_command", ())),
     )
 

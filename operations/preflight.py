@@ -13,6 +13,7 @@ from rich.console import Console
 from engine.command import ending
 from engine.project import ROOT
 from operations import findings, plan
+from operations.checks.accounts import check_accounts
 from operations.checks.bucket import check_bucket
 from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.data import check_data
@@ -46,6 +47,7 @@ CHECKS: Final[dict[str, Check]] = {
     "project": check_project,
     "APIs": check_apis,
     "permissions": check_permissions,
+    "accounts": check_accounts,
     "places": check_places,
     "reservation": check_reservations,
     "quotas": check_quotas,

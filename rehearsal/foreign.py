@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cloud.compute import NETWORK, SUBNETWORK
+from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
 from rehearsal import finished_run
 from rehearsal.fake_cloud import Item
@@ -16,12 +17,17 @@ def items(settings: Mapping[str, Any], namespace: str) -> list[Item]:
         settings: Values by full key.
         namespace: Namespace of the project's own keys.
     """
-    own = {
-        key.removeprefix(f"{namespace}:"): str(value)
-        for key, value in settings.items()
-        if key.startswith((f"{namespace}:", "gcp:"))
-    }
-    return [*_buckets(own), *_networks(own)]
+    own = {key.removeprefix(f"{namespace}:"): str(value) for key, value in _flat(settings)}
+    return [*_buckets(own), *_networks(own), *_accounts(own)]
+
+
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Keys and values with objects opened: `pulumi config set --path accounts.nodes` stores an object."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat({f"{key}.{name}": inner for name, inner in value.items()})
+        else:
+            yield key, value
 
 
 def _buckets(own: Mapping[str, str]) -> Iterator[Item]:
@@ -43,6 +49,13 @@ def _networks(own: Mapping[str, str]) -> Iterator[Item]:
     if "network" in own:
         project = subnet.split("/")[1]
         yield _item(NETWORK.type, f"projects/{project}/global/networks/{own['network']}", {})
+
+
+def _accounts(own: Mapping[str, str]) -> Iterator[Item]:
+    for key, email in own.items():
+        if key.startswith("accounts."):
+            project = email.partition("@")[2].partition(".")[0]
+            yield _item(ACCOUNT.type, f"projects/{project}/serviceAccounts/{email}", {})
 
 
 def _item(type_token: str, item_id: str, inputs: dict[str, Any]) -> Item:

@@ -1,7 +1,7 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
 from itertools import chain
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import pulumi
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -56,6 +56,7 @@ _VLLM_ENVIRONMENT: Final = {
 class Settings(SubnetSettings, GemmaSettings, ServedRunSettings):
     """Settings of cloudrun-vllm."""
 
+    runs_as: ClassVar = ("finetune", "serve")
     gpu, gpus = L4, 1
     model_key, callers = "recipe", "invokers decides who may ask"
     recipe: GemmaRecipe = "gemma-3-1b-emoji"
@@ -116,8 +117,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     site = Site(settings)
     image = training_image(site, settings)
     subnet, egress = _subnet(site, settings)
-    trainer = _account(site, "finetune", "Fine-tuning job of")
-    server = _account(site, "serve", "vLLM service of") if settings.serve == "run" else None
+    trainer = _account(site, settings, "finetune", "Fine-tuning job of")
+    server = _account(site, settings, "serve", "vLLM service of") if settings.serve == "run" else None
     bucket = site.bucket({"finetune": trainer}, {"serve": server} if server else {}, settings=settings)
     tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
@@ -224,11 +225,13 @@ def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pul
     return network.subnet_id, [network.egress]
 
 
-def _account(site: Site, purpose: str, display_name: str) -> GoogleServiceAccount:
+def _account(site: Site, settings: Settings, purpose: str, display_name: str) -> GoogleServiceAccount:
     return GoogleServiceAccount(
         f"{site.name}-{purpose}",
         GoogleServiceAccountArgs(
-            project=site.project_for(GoogleServiceAccount), display_name=f"{display_name} {site.name}"
+            project=site.project_for(GoogleServiceAccount),
+            display_name=f"{display_name} {site.name}",
+            existing=settings.accounts.get(purpose),
         ),
     )
 

@@ -22,6 +22,7 @@ class ImageSettings(StackSettings):
         image_folder: Folder with the Dockerfile and the locked requirements of the image, which has its name.
     """
 
+    runs_as: ClassVar = ("build",)
     image_folder: ClassVar[Path]
 
     image: ImageByDigest = Field(
@@ -122,6 +123,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             location=settings.region,
             build_region=settings.region_of_build,
             pool=settings.build_pool or "",
+            account=settings.accounts.get("build"),
             docker_builder=pins.DOCKER_BUILDER,
             context=settings.image_folder,
             repository=repository,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
@@ -22,8 +22,9 @@ from components.network import ClusterSubnet
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.ray import INGRESS_FROM_PLATFORM
 from components.standard_cluster import NodePool, StandardCluster
+from stacks.accounts import AccountSettings
 from stacks.network import ClusterNetworkSettings, cluster_subnet
-from stacks.reader import GoogleSettings, Hint, parsed_by
+from stacks.reader import Hint, parsed_by
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 # Google accepts lower-case letters, digits and hyphens in most names.
@@ -47,7 +48,7 @@ CapacityKind = Annotated[
 ]
 
 
-class StackSettings(GoogleSettings):
+class StackSettings(AccountSettings):
     """Settings of every scenario."""
 
     scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(
@@ -120,6 +121,8 @@ class RunSettings(StackSettings):
 
 class GkeSettings(ClusterNetworkSettings, StackSettings):
     """Settings of every scenario on GKE."""
+
+    runs_as: ClassVar = ("nodes",)
 
     capacity_type: CapacityKind = CapacityType.ON_DEMAND
     reservation: Annotated[
@@ -351,6 +354,7 @@ def gke_platform(
             scales_by_metrics_of_pods=scales_by_metrics_of_pods,
             hold_upgrades=settings.hold_upgrades,
             control_plane=settings.control_plane,
+            node_account=settings.accounts.get("nodes"),
             cluster_name=settings.cluster_name,
         ),
     )

@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Final
 
 import pulumi
 import pulumi_gcp as gcp
 
+from components.account import run_as
 from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
 from components.component import Args, Component
 from components.image import ContainerRepository, Image
+
+# Role of a build's account in the project. Google grants writing log entries only on a whole project. The
+# role cannot read them.
+BUILD_ROLE: Final = "roles/logging.logWriter"
 
 
 class ImageBuildArgs(Args):
@@ -23,6 +29,7 @@ class ImageBuildArgs(Args):
         docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
+        account: Address of an account that exists and has `BUILD_ROLE`. None creates one.
     """
 
     project: pulumi.Input[str]
@@ -35,6 +42,7 @@ class ImageBuildArgs(Args):
     labels: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
     pool: str = ""
+    account: str | None = None
 
 
 class ImageBuild(Component[ImageBuildArgs]):
@@ -59,24 +67,18 @@ class ImageBuild(Component[ImageBuildArgs]):
         context = BuildContext(args.context, args.texts)
         source, bucket = self._source(name, args, context)
         inside = pulumi.ResourceOptions(parent=self)
-        account = gcp.serviceaccount.Account(
+        account = run_as(
             f"{name}-builder",
+            args.account,
             project=args.project,
             display_name=f"Builds of the {args.image_name} image",
-            opts=inside,
+            roles={f"{name}-builder-log": BUILD_ROLE},
+            parent=self,
         )
         reads = gcp.storage.BucketIAMMember(
             f"{name}-builder-source",
             bucket=bucket.name,
             role="roles/storage.objectViewer",
-            member=account.member,
-            opts=inside,
-        )
-        # Google grants writing log entries only on a whole project. The role cannot read them.
-        logs = gcp.projects.IAMMember(
-            f"{name}-builder-log",
-            project=args.project,
-            role="roles/logging.logWriter",
             member=account.member,
             opts=inside,
         )
@@ -93,9 +95,9 @@ class ImageBuild(Component[ImageBuildArgs]):
                 "sourceGeneration": source.generation,
                 "dockerBuilder": args.docker_builder,
                 "pool": args.pool,
-                "serviceAccount": account.name,
+                "serviceAccount": account.path,
             },
-            pulumi.ResourceOptions(parent=self, depends_on=[reads, logs, pushes]),
+            pulumi.ResourceOptions(parent=self, depends_on=[reads, *account.access, pushes]),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
 

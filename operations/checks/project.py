@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cloud import iam, records, run
+from cloud.serviceaccount import ACCOUNT
 from cloud.serviceusage import SERVICE
 from operations.clients import Clients
 from operations.errors import CallError
@@ -69,8 +70,8 @@ def needed(plan: StackPlan) -> dict[str, str]:
     open_to_all = any(service.inputs.get("invokerIamDisabled") for service in plan.of_type(run.SERVICE.type))
     return {
         **{permission: record.role for record in used for permission in record.permissions},
-        # Every scenario starts nodes, builds or instances as an account that it creates.
-        **iam.ACT_AS,
+        # Nodes, builds or instances start as an account that the stack creates.
+        **(iam.ACT_AS if any(plan.of_type(ACCOUNT.type)) else {}),
         # https://docs.cloud.google.com/run/docs/authenticating/public
         **({"run.services.setIamPolicy": run.SERVICE.role} if open_to_all else {}),
     }

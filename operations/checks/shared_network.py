@@ -4,10 +4,11 @@ https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-shared-vpc
 https://docs.cloud.google.com/run/docs/configuring/shared-vpc-direct-vpc
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from operations.checks.policies import members_of
 from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, problem, unknown
@@ -78,10 +79,10 @@ def check_host(
     if for_cluster:
         yield from _api_of_host(clients, host)
     answer = clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{project}")
-    of_host = _members(
+    of_host = members_of(
         clients, "cloudresourcemanager.v3", "projects.getIamPolicy", resource=f"projects/{host}"
     )
-    of_subnet = _members(
+    of_subnet = members_of(
         clients, "compute.v1", "subnetworks.getIamPolicy", project=host, region=region, resource=subnet
     )
     for grant in _grants(last(answer.get("name")), for_cluster):
@@ -115,20 +116,3 @@ def _api_of_host(clients: Clients, host: str) -> Iterator[Finding]:
         return
     if service.get("state") != "ENABLED":
         yield problem(f"{_GKE_API} is not enabled in {host}, the host project of the subnet", enable)
-
-
-def _members(clients: Clients, api: str, method: str, **arguments: str) -> Collection[tuple[str, str]] | None:
-    """Pairs of role and member of a policy. None if it is not open to the credentials."""
-    try:
-        policy = clients.call(api, method, **arguments)
-    except CallError as error:
-        if not error.forbidden or error.disabled:
-            raise
-        return None
-    return {
-        (binding.get("role", ""), member)
-        for binding in policy.get("bindings", ())
-        # A condition may hold at another time or place.
-        if not binding.get("condition")
-        for member in binding.get("members", ())
-    }

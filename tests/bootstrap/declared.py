@@ -11,9 +11,10 @@ import stacks
 from bootstrap import program
 from bootstrap.settings import Settings
 
-VALUES = {
+VALUES: dict[str, Any] = {
     "gcp:project": "my-project",
     "gcp:region": "us-central1",
+    "stacks": {"a4-ray": "a4-ray", "dev": "cloudrun-vllm"},
     "githubRepository": "owner/name",
     "githubRepositoryId": "42",
     "gitlabProjectId": "7",
@@ -29,10 +30,12 @@ class Declared(pulumi.runtime.Mocks):
     Args:
         resources: Type, name and inputs.
         protected: Names of those that are not destroyed.
+        outputs: The outputs of the program.
     """
 
     resources: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     protected: set[str] = field(default_factory=set)
+    outputs: dict[str, str] = field(default_factory=dict)
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
         """Records a resource."""
@@ -71,5 +74,10 @@ def declare() -> Declared:
     pulumi.runtime.set_mocks(resources, project="llm-stacks-bootstrap", stack="test", preview=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pulumi.CustomResource, "__init__", noted)
-        pulumi.runtime.test(lambda: program.build(SETTINGS, stacks.scenarios()) and None)()
+        pulumi.runtime.test(lambda: _build(resources))()
     return resources
+
+
+def _build(resources: Declared) -> Any:
+    outputs = program.build(SETTINGS, stacks.scenarios())
+    return pulumi.Output.all(**outputs).apply(resources.outputs.update)

@@ -13,7 +13,10 @@ from bootstrap import roles
 from bootstrap.settings import Settings
 from cloud import iam, records
 from engine.project import ROOT, known_stacks
-from stacks.reader import ConfigReader, SettingsError
+from operations.previews.stack_inputs import stack_file
+from stacks import scenarios
+from stacks.accounts import PROJECT_ROLES
+from stacks.reader import ConfigReader, SettingsError, as_text
 from tests import inventory
 from tests.bootstrap.declared import PROJECT_ROLE, SETTINGS, VALUES, Declared
 
@@ -37,7 +40,7 @@ def test_what_previews_reads_no_secret_and_becomes_nobody_else(declared: Declare
         if "llm-preview-account" in str(inputs.get("member")):
             for right in ("secretAccessor", "serviceAccountTokenCreator", "serviceAccountUser", "Encrypter"):
                 assert right not in role, name
-        if kind.endswith("serviceaccount/iAMMember:IAMMember"):
+        if kind.endswith("serviceaccount/iAMMember:IAMMember") and "deploy" not in name:
             assert role == "roles/iam.workloadIdentityUser", name
 
 
@@ -55,24 +58,45 @@ def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Dec
     asked = set(
         re.findall(r"`(roles/[\w.]+)`", text[text.index("you these roles on it") :].split("For the state")[0])
     )
-    # A person has one role for both, which also decides who may act as an account.
-    accounts = {"roles/iam.serviceAccountCreator", "roles/iam.serviceAccountDeleter"}
-    assert (
-        declared.project_roles("llm-deploy-account") == asked - {"roles/iam.serviceAccountAdmin"} | accounts
-    )
+    # What a person's `up` does with accounts is done by the bootstrap for the pipelines.
+    with_accounts = {
+        "roles/iam.serviceAccountAdmin",
+        "roles/iam.serviceAccountUser",
+        "roles/resourcemanager.projectIamAdmin",
+    }
+    assert asked >= with_accounts
+    assert declared.project_roles("llm-deploy-account") == asked - with_accounts
     needed = {record.role for record in records.every().values() if record.permissions}
-    assert needed | {*iam.ACT_AS.values()} <= asked | {roles.GRANTER}
+    assert needed | {*iam.ACT_AS.values()} <= asked
 
 
-def test_the_deploy_identity_gives_no_role_but_those_that_stacks_give(declared: Declared) -> None:
-    rows = [item for stack in known_stacks() for item in inventory.written(stack).items()]
+def test_every_stack_has_an_account_for_each_purpose_with_its_roles(declared: Declared) -> None:
+    accounts = declared.of_type("serviceaccount/account:Account")
+    ids = {str(inputs["accountId"]) for inputs in accounts.values() if "accountId" in inputs}
+    assert ids == {
+        *("llm-a4-ray-nodes", "llm-a4-ray-build"),
+        *("llm-dev-build", "llm-dev-finetune", "llm-dev-serve"),
+    }
+    for account_id in ids:
+        assert declared.project_roles(f"{account_id}@") == set(PROJECT_ROLES[account_id.rpartition("-")[2]])
+
+
+@pytest.mark.parametrize("stack", known_stacks())
+def test_an_account_of_the_bootstrap_has_the_roles_that_a_stack_gives_its_own(stack: str) -> None:
+    """The roles in the project, which only the bootstrap can grant when the pipelines run the stack."""
+    rows = inventory.written(stack).items()
     granted = {row["inputs"]["role"] for key, row in rows if key.startswith(f"{PROJECT_ROLE} ")}
-    assert granted == set(roles.GRANTED)
-    granter = declared.of_type(PROJECT_ROLE)["llm-deploy-granter"]
-    assert granter["role"] == "roles/resourcemanager.projectIamAdmin"
-    for role in granted:
-        assert f"'{role}'" in granter["condition"]["expression"]
-    assert "hasOnly" in granter["condition"]["expression"]
+    scenario = scenarios()[stack_file(stack)["scenario"]]
+    assert granted == {role for purpose in scenario.Settings.purposes() for role in PROJECT_ROLES[purpose]}
+
+
+def test_the_bootstrap_prints_the_command_that_gives_a_stack_its_accounts(declared: Declared) -> None:
+    assert declared.outputs["accounts of dev"] == (
+        "pulumi config set-all --stack dev "
+        "--plaintext accounts.build=llm-dev-build@my-project.iam.gserviceaccount.com "
+        "--plaintext accounts.finetune=llm-dev-finetune@my-project.iam.gserviceaccount.com "
+        "--plaintext accounts.serve=llm-dev-serve@my-project.iam.gserviceaccount.com"
+    )
 
 
 def test_each_identity_is_for_the_jobs_with_its_attribute(declared: Declared) -> None:
@@ -192,11 +216,12 @@ def test_state_and_key_are_not_destroyed_with_the_bootstrap(declared: Declared) 
     assert declared.protected == {"llm-state-bucket", "llm-state-ring", "llm-state-key"}
 
 
-def problems(**values: str) -> str:
+def problems(**values: Any) -> str:
     """What is said of these settings, the required ones among them."""
-    configuration = {"gcp:project": "my-project", "gcp:region": "us-central1", **values}
+    required = {key: VALUES[key] for key in ("gcp:project", "gcp:region", "stacks")}
     keys = {
-        key if ":" in key else f"llm-stacks-bootstrap:{key}": value for key, value in configuration.items()
+        key if ":" in key else f"llm-stacks-bootstrap:{key}": as_text(value)
+        for key, value in {**required, **values}.items()
     }
     pulumi.runtime.set_mocks(Declared(), project="llm-stacks-bootstrap", stack="test", preview=False)
     pulumi.runtime.set_all_config(keys)
@@ -218,6 +243,19 @@ def test_all_problems_are_told_at_once() -> None:
     text = problems(**wrong, githubRepository="owner/name", gitlabUrl="http://gitlab.example")
     for key in ("gcp:project", "gcp:region", "give both or none", "gitlabUrl"):
         assert key in text
+
+
+@pytest.mark.parametrize(
+    ("stacks", "words"),
+    [
+        ({"mine": "a4ray"}, "stacks: 'a4ray' of mine is not one of a4-accelerate, a4-ray"),
+        ({"a-stack-of-the-whole-team": "a4-ray"}, "is not 1 to 17 lower-case letters"),
+        ({"Mine": "a4-ray"}, "'Mine' is not 1 to 17 lower-case letters"),
+        ("a4-ray", "is not scenarios by the names of stacks"),
+    ],
+)
+def test_a_stack_that_cannot_have_accounts_is_one_message(stacks: Any, words: str) -> None:
+    assert words in problems(**{**VALUES, "stacks": stacks})
 
 
 def test_without_a_repository_nobody_is_trusted() -> None:

@@ -186,6 +186,10 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
     if is_placeholder(key) or key in keys_of(bootstrap.settings.Settings):
         return
     models = {name: module.Settings for name, module in stacks.scenarios().items()}
+    # A map's entry may be a key of its own, such as accounts.nodes.
+    map_key, _, entry = key.partition(".")
+    if any(map_key in keys_of(model) for model in models.values()) and entry:
+        key, inner_key = map_key, entry
     having = [name for name, model in models.items() if key in keys_of(model)]
     assert (scenario or having) and (scenario or having[0]) in having
     if values and not is_placeholder(values[0]):

@@ -9,6 +9,7 @@ from cloud.serviceusage import SERVICE
 from operations.checks.hub import repositories
 from operations.machines import machines_of
 from operations.plan import StackPlan
+from stacks.accounts import PROJECT_ROLES
 from tests.operations.google_server import Call, GoogleServer, Page
 from tests.operations.planned import PROJECT, planned
 
@@ -18,6 +19,8 @@ MANAGER: Final = "cloudresourcemanager.v3"
 METRICS: Final = "serviceusage.services.consumerQuotaMetrics.list"
 WHOAMI: Final = "huggingface/api/whoami-v2"
 VIEWER: Final = "dataset-viewer"
+# Service accounts that exist before the stack, by what runs as them.
+ACCOUNTS: Final = {purpose: f"llm-{purpose}@{PROJECT}.iam.gserviceaccount.com" for purpose in PROJECT_ROLES}
 # Project of a Shared VPC, and Google's accounts in the stack's own project.
 HOST: Final = "host-project"
 GKE_AGENT: Final = "service-123456789012@container-engine-robot.iam.gserviceaccount.com"
@@ -83,6 +86,7 @@ class GoodProject:
             self.quotas,
             self.subnet,
             self.host,
+            self.accounts,
             self.served_run,
         ):
             usual()
@@ -198,6 +202,22 @@ class GoodProject:
         self.server.plant("compute.v1", "compute.subnetworks.get", subnet, subnetwork="shared")
         router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
         self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=self.region_name)
+
+    def accounts(self, *missing: str, disabled: bool = False) -> None:
+        """Service accounts that exist, as which everybody may act.
+
+        Args:
+            missing: Roles in the project that none of them has.
+            disabled: Whether they are disabled.
+        """
+        self.server.plant("iam.v1", "iam.projects.serviceAccounts.get", {"disabled": disabled})
+        granted = {"permissions": ["iam.serviceAccounts.actAs"]}
+        self.server.plant("iam.v1", "iam.projects.serviceAccounts.testIamPermissions", granted)
+        roles = sorted({role for needed in PROJECT_ROLES.values() for role in needed} - {*missing})
+        members = [f"serviceAccount:{email}" for email in ACCOUNTS.values()]
+        bindings = [{"role": role, "members": members} for role in roles]
+        policy = "cloudresourcemanager.projects.getIamPolicy"
+        self.server.plant(MANAGER, policy, {"bindings": bindings}, projectsId=PROJECT)
 
     def host(self, *missing: str, attached: bool = True, api: str = "ENABLED") -> None:
         """A host project with everything that GKE and Cloud Run need in its Shared VPC.

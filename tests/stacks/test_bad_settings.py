@@ -8,6 +8,12 @@ from stacks.reader import choices, keys_of, values_of, without_none
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
 
 SCENARIOS = sorted(stacks.scenarios())
+
+
+def keys_in_a_row(scenario: str) -> str:
+    return ", ".join(sorted(keys_of(stacks.scenarios()[scenario].Settings)))
+
+
 V6E = (
     "asia-northeast1-b, europe-west4-a, southamerica-west1-a, us-central1-b, us-east1-d, us-east5-b, "
     "us-east5-a"
@@ -127,10 +133,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
-        "capacity.reservation: unknown key; this scenario has bucket, bucketName, buildPool, buildRegion, "
-        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, imageUri, ingress, invokers, "
-        "maxInstances, maxRunHours, minInstances, recipe, recipeSet, resume, run, scanImages, scenario, "
-        "serve, serveNotGood, servingImage, subnet, vllmArguments, wandbKey",
+        f"capacity.reservation: unknown key; this scenario has {keys_in_a_row('cloudrun-vllm')}",
     ),
     (
         {**CLOUDRUN, "llm-stacks:minInstances": "2"},
@@ -280,12 +283,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**TPU_MAXTEXT, "llm-stacks:workers": "4"},
-        "workers: unknown key; this scenario has authorizedNetworks, bucket, bucketName, buildPool, "
-        "buildRegion, capacity.reservation, capacity.type, clusterName, controlPlane, dataset, egress, "
-        "extraRequirements, forceDestroy, gcp:project, gcp:region, hfToken, holdUpgrades, imageUri, "
-        "maxRunHours, network, ownNetwork.machines, ownNetwork.pods, ownNetwork.services, podsRange, "
-        "recipe, recipeSet, run, scanImages, scenario, servicesRange, subnet, topology, waitForTraining, "
-        "zone",
+        f"workers: unknown key; this scenario has {keys_in_a_row('tpu-maxtext')}",
     ),
     (
         {"llm-stacks:controlPlane": "DNS"},
