@@ -105,6 +105,11 @@ class Storage(Component[A]):
         ]
 
 
+def bucket_encryption(kms_key: str | None) -> gcp.storage.BucketEncryptionArgs | None:
+    """The encryption of a bucket's new objects with this key. None means a key of Google's."""
+    return gcp.storage.BucketEncryptionArgs(default_kms_key_name=kms_key) if kms_key else None
+
+
 class BucketArgs(Args):
     """Arguments of `Bucket`.
 
@@ -119,6 +124,7 @@ class BucketArgs(Args):
         hierarchical: Whether the bucket has real folders. Renaming a real folder is a single step, which
             checkpoints written through a mount need. It cannot be changed later.
         bucket_name: Fixed name, unique among all buckets at Google. By default Pulumi generates a name.
+        kms_key: Path of the key that encrypts new objects. None means a key of Google's.
     """
 
     project: pulumi.Input[str]
@@ -130,6 +136,7 @@ class BucketArgs(Args):
     readers: Mapping[str, Identity] = field(default_factory=dict)
     hierarchical: bool = False
     bucket_name: str | None = None
+    kms_key: str | None = None
 
 
 class Bucket(Storage[BucketArgs]):
@@ -150,6 +157,7 @@ class Bucket(Storage[BucketArgs]):
                 retention_duration_seconds=args.soft_delete_days * 24 * 3600
             ),
             hierarchical_namespace=folders if args.hierarchical else None,
+            encryption=bucket_encryption(args.kms_key),
             force_destroy=args.force_destroy,
             opts=pulumi.ResourceOptions(
                 parent=self,

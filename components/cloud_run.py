@@ -77,6 +77,7 @@ class CloudRunArgs(Args):
         memory_gib: Memory in GiB, which includes the container's file system.
         service_account: E-mail address of the service account that the container runs as.
         subnet: Id of the subnet that carries all traffic.
+        kms_key: Path of the key that encrypts the image's copy. None means a key of Google's.
         depends_on: Resources that must exist first and are not among the other arguments.
     """
 
@@ -92,6 +93,7 @@ class CloudRunArgs(Args):
     memory_gib: int
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
+    kms_key: str | None = None
     depends_on: Sequence[pulumi.Resource]
 
     def resource(self, parent: pulumi.Resource) -> dict[str, Any]:
@@ -135,6 +137,8 @@ class CloudRunArgs(Args):
                 for path, folder in self.folders.items()
             ],
             "service_account": self.service_account,
+            # A job runs again when its template changes, so a key that is not set must not be in it.
+            **({"encryption_key": self.kms_key} if self.kms_key else {}),
             "node_selector": {"accelerator": L4.name},
             # New projects have quota only for GPUs without zonal redundancy.
             "gpu_zonal_redundancy_disabled": True,

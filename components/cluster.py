@@ -62,6 +62,13 @@ RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
 )
 
 
+def _encrypted_objects(kms_key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs | None:
+    """The encryption of the objects in the cluster, such as Secrets. None means a key of Google's."""
+    if not kms_key:
+        return None
+    return gcp.container.ClusterDatabaseEncryptionArgs(state="ENCRYPTED", key_name=kms_key)
+
+
 class ClusterArgs(Args):
     """Arguments of every `Cluster`.
 
@@ -74,6 +81,8 @@ class ClusterArgs(Args):
         scales_by_metrics_of_pods: Whether autoscalers may read what pods measure, such as waiting requests.
         hold_upgrades: Whether GKE is kept from upgrading nodes and the minor version by itself.
         control_plane: How clients reach the API server.
+        kms_key: Path of the key that encrypts the objects in the cluster and the nodes' boot disks. None
+            means a key of Google's.
         node_account: Address of an account that exists and has `NODE_ROLES`. None creates one.
         cluster_name: Start of its name, at most 32 characters. Pulumi appends seven hexadecimal digits.
     """
@@ -88,6 +97,7 @@ class ClusterArgs(Args):
     scales_by_metrics_of_pods: bool = False
     hold_upgrades: bool = True
     control_plane: ControlPlane = ControlPlane()
+    kms_key: str | None = None
     node_account: str | None = None
     cluster_name: str | None = None
 
@@ -100,6 +110,7 @@ class Cluster(Component[ClusterArgs]):
         node_account: E-mail address of the service account that the nodes run as.
         pulls: Bindings that a pod with an image from a private repository must wait for.
         nodes: Node pools that a pod for any node must wait for. Empty if the cluster creates nodes for pods.
+        kms_key: Path of the key that encrypts the nodes' boot disks. None means a key of Google's.
         connect: Command that connects kubectl to the cluster.
         monitoring: Address of the console page with the metrics of the cluster, its GPUs and its TPUs.
         workload_pool: Workload identity pool of the cluster's service accounts.
@@ -130,6 +141,7 @@ class Cluster(Component[ClusterArgs]):
         )
         self.location = args.location
         self.labels = args.labels
+        self.kms_key = args.kms_key
         self.node_account: pulumi.Output[str] = nodes.email
         self.pulls: list[pulumi.Resource] = self._pulls(name, args, nodes.member)
         channel = _CHANNEL_WITH_METRICS_OF_PODS if args.scales_by_metrics_of_pods else _RELEASE_CHANNEL
@@ -153,6 +165,7 @@ class Cluster(Component[ClusterArgs]):
                 recurring_window=_ANY_TIME, maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else []
             ),
             resource_labels=args.labels,
+            database_encryption=_encrypted_objects(args.kms_key),
             # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,
             **args.control_plane.properties(),
@@ -246,7 +259,7 @@ class AutopilotCluster(Cluster):
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         # On Autopilot every node is created with these defaults.
         defaults = gcp.container.ClusterClusterAutoscalingAutoProvisioningDefaultsArgs(
-            service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
+            service_account=self.node_account, oauth_scopes=list(NODE_SCOPES), boot_disk_kms_key=args.kms_key
         )
         addons = gcp.container.ClusterAddonsConfigArgs(ray_operator_configs=[RAY_OPERATOR])
         return {

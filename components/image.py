@@ -75,6 +75,7 @@ class ContainerRepositoryArgs(Args):
         location: Region. Pulls from the same region are free.
         vulnerability_scanning: Whether Artifact Analysis scans pushed images, if the project has it enabled.
             Google bills every scan.
+        kms_key: Path of the key that encrypts the images. None means a key of Google's.
     """
 
     project: pulumi.Input[str]
@@ -82,6 +83,7 @@ class ContainerRepositoryArgs(Args):
     repository_id: str
     labels: Mapping[str, str]
     vulnerability_scanning: bool
+    kms_key: str | None = None
 
 
 class ContainerRepository(Component[ContainerRepositoryArgs]):
@@ -126,6 +128,7 @@ class ContainerRepository(Component[ContainerRepositoryArgs]):
             repository_id=args.repository_id,
             format="DOCKER",
             labels=args.labels,
+            kms_key_name=args.kms_key,
             cleanup_policies=policies,
             cleanup_policy_dry_run=False,
             vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(

@@ -140,6 +140,7 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         disk_size_gb=args.disk_gb,
         service_account=args.cluster.node_account,
         oauth_scopes=list(NODE_SCOPES),
+        boot_disk_kms_key=args.cluster.kms_key,
         resource_labels=args.cluster.labels,
         workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
             mode="GKE_METADATA"
@@ -174,7 +175,9 @@ class StandardCluster(Cluster):
             # The first pool exists for minutes only, but must not use the default account: it may be
             # disabled, and it has too many roles.
             "node_config": gcp.container.ClusterNodeConfigArgs(
-                service_account=self.node_account, oauth_scopes=list(NODE_SCOPES)
+                service_account=self.node_account,
+                oauth_scopes=list(NODE_SCOPES),
+                boot_disk_kms_key=args.kms_key,
             ),
             # Dataplane V2. Without it a Standard cluster accepts NetworkPolicies and enforces none.
             "datapath_provider": "ADVANCED_DATAPATH",

@@ -21,6 +21,7 @@ class TokenArgs(Args):
         readers: Service accounts that read the token from Secret Manager. The key becomes part of the
             binding's name.
         namespace: Namespace whose pods read the token from a Kubernetes Secret. None if no pods read it.
+        kms_key: Path of the key that encrypts the token. None means a key of Google's.
     """
 
     project: pulumi.Input[str]
@@ -29,6 +30,22 @@ class TokenArgs(Args):
     labels: Mapping[str, str]
     readers: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
     namespace: Namespace | None = None
+    kms_key: str | None = None
+
+
+def _replication(kms_key: str | None) -> gcp.secretmanager.SecretReplicationArgs:
+    """Where Google keeps the token: where it likes, or with a key of yours in the key's region alone."""
+    if not kms_key:
+        return gcp.secretmanager.SecretReplicationArgs(auto=gcp.secretmanager.SecretReplicationAutoArgs())
+    encryption = gcp.secretmanager.SecretReplicationUserManagedReplicaCustomerManagedEncryptionArgs(
+        kms_key_name=kms_key
+    )
+    replica = gcp.secretmanager.SecretReplicationUserManagedReplicaArgs(
+        location=kms_key.split("/")[3], customer_managed_encryption=encryption
+    )
+    return gcp.secretmanager.SecretReplicationArgs(
+        user_managed=gcp.secretmanager.SecretReplicationUserManagedArgs(replicas=[replica])
+    )
 
 
 class Token(Component[TokenArgs]):
@@ -59,9 +76,7 @@ class Token(Component[TokenArgs]):
             secret_id=args.secret_id,
             project=args.project,
             labels=args.labels,
-            replication=gcp.secretmanager.SecretReplicationArgs(
-                auto=gcp.secretmanager.SecretReplicationAutoArgs()
-            ),
+            replication=_replication(args.kms_key),
             opts=pulumi.ResourceOptions(parent=self),
         )
         version = gcp.secretmanager.SecretVersion(

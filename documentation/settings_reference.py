@@ -85,6 +85,6 @@ def _default(field: FieldInfo) -> str:
         return "depends on other settings"
     if field.is_required():
         return "required"
-    if field.default in (None, ()):
+    if field.default in (None, (), {}):
         return "none"
     return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"

@@ -19,6 +19,7 @@ from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.data import check_data
 from operations.checks.hub import check_hub, token_of
 from operations.checks.images import check_images
+from operations.checks.key import check_key
 from operations.checks.names import check_names
 from operations.checks.network import check_network
 from operations.checks.places import check_places
@@ -48,6 +49,7 @@ CHECKS: Final[dict[str, Check]] = {
     "APIs": check_apis,
     "permissions": check_permissions,
     "accounts": check_accounts,
+    "key": check_key,
     "places": check_places,
     "reservation": check_reservations,
     "quotas": check_quotas,

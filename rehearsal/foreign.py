@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cloud.compute import NETWORK, SUBNETWORK
+from cloud.kms import KEY
 from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
 from rehearsal import finished_run
@@ -18,7 +19,7 @@ def items(settings: Mapping[str, Any], namespace: str) -> list[Item]:
         namespace: Namespace of the project's own keys.
     """
     own = {key.removeprefix(f"{namespace}:"): str(value) for key, value in _flat(settings)}
-    return [*_buckets(own), *_networks(own), *_accounts(own)]
+    return [*_buckets(own), *_networks(own), *_accounts(own), *_keys(own)]
 
 
 def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -56,6 +57,11 @@ def _accounts(own: Mapping[str, str]) -> Iterator[Item]:
         if key.startswith("accounts."):
             project = email.partition("@")[2].partition(".")[0]
             yield _item(ACCOUNT.type, f"projects/{project}/serviceAccounts/{email}", {})
+
+
+def _keys(own: Mapping[str, str]) -> Iterator[Item]:
+    if "kmsKey" in own:
+        yield _item(KEY, own["kmsKey"], {})
 
 
 def _item(type_token: str, item_id: str, inputs: dict[str, Any]) -> Item:

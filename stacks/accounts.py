@@ -23,7 +23,7 @@ _EMAIL: Final = re.compile(rf"{_ID}@{_ID}\.iam\.gserviceaccount\.com")
 
 
 class AccountSettings(GoogleSettings):
-    """Settings of every scenario in which something runs as a Google service account.
+    """Settings of the service accounts of every scenario.
 
     Attributes:
         runs_as: What does so, among the keys of `PROJECT_ROLES`. A subclass adds to that of its bases.
@@ -34,7 +34,7 @@ class AccountSettings(GoogleSettings):
     accounts: Annotated[
         dict[str, str], Hint(values="addresses of service accounts, by what runs as them")
     ] = Field(
-        default_factory=dict,
+        {},
         description="Service accounts that exist, by what runs as them: `nodes` of a cluster, the `build` of "
         "the image, and on Cloud Run `finetune` and `serve`. The bootstrap makes them, so that a pipeline "
         "acts as no other account. By default the stack creates its own.",

@@ -153,6 +153,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
+            kms_key=settings.kms_key,
             depends_on=[
                 *egress,
                 *bucket.access,
@@ -207,6 +208,7 @@ def _service(
             ingress=settings.ingress,
             service_account=account.email,
             subnet=subnet,
+            kms_key=settings.kms_key,
             depends_on=depends_on,
         ),
     )

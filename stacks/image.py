@@ -114,6 +114,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             repository_id=f"images-{site.stack.replace('_', '-')}"[:63].rstrip("-"),
             labels=site.labels,
             vulnerability_scanning=settings.scan_images,
+            kms_key=settings.kms_key,
         ),
     )
     return ImageBuild(
@@ -123,6 +124,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             location=settings.region,
             build_region=settings.region_of_build,
             pool=settings.build_pool or "",
+            kms_key=settings.kms_key,
             account=settings.accounts.get("build"),
             docker_builder=pins.DOCKER_BUILDER,
             context=settings.image_folder,

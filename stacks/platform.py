@@ -23,6 +23,7 @@ from components.project_services import ProjectServices, ProjectServicesArgs
 from components.ray import INGRESS_FROM_PLATFORM
 from components.standard_cluster import NodePool, StandardCluster
 from stacks.accounts import AccountSettings
+from stacks.keys import KeySettings
 from stacks.network import ClusterNetworkSettings, cluster_subnet
 from stacks.reader import Hint, parsed_by
 
@@ -48,7 +49,7 @@ CapacityKind = Annotated[
 ]
 
 
-class StackSettings(AccountSettings):
+class StackSettings(AccountSettings, KeySettings):
     """Settings of every scenario."""
 
     scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(
@@ -264,6 +265,7 @@ class Site:
                 soft_delete_days=soft_delete_days,
                 hierarchical=hierarchical,
                 bucket_name=settings.bucket_name,
+                kms_key=settings.kms_key,
             ),
         )
 
@@ -354,6 +356,7 @@ def gke_platform(
             scales_by_metrics_of_pods=scales_by_metrics_of_pods,
             hold_upgrades=settings.hold_upgrades,
             control_plane=settings.control_plane,
+            kms_key=settings.kms_key,
             node_account=settings.accounts.get("nodes"),
             cluster_name=settings.cluster_name,
         ),

@@ -61,6 +61,7 @@ def tokens_of(
                 labels=site.labels,
                 readers=readers or {},
                 namespace=namespace,
+                kms_key=settings.kms_key,
             ),
         )
         for kind, token in settings.tokens.items()

@@ -9,6 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.account import run_as
+from components.bucket import bucket_encryption
 from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
 from components.component import Args, Component
@@ -29,6 +30,7 @@ class ImageBuildArgs(Args):
         docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
+        kms_key: Path of the key that encrypts the build's source. None means a key of Google's.
         account: Address of an account that exists and has `BUILD_ROLE`. None creates one.
     """
 
@@ -42,6 +44,7 @@ class ImageBuildArgs(Args):
     labels: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
     pool: str = ""
+    kms_key: str | None = None
     account: str | None = None
 
 
@@ -112,6 +115,7 @@ class ImageBuild(Component[ImageBuildArgs]):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             soft_delete_policy=gcp.storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            encryption=bucket_encryption(args.kms_key),
             # The bucket holds only copies of files from this repository.
             force_destroy=True,
             opts=pulumi.ResourceOptions(parent=self),

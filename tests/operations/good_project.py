@@ -4,6 +4,7 @@ import re
 from typing import Any, Final
 
 from cloud.cloudbuild import BUILD
+from cloud.kms import AGENTS, ENCRYPTER
 from cloud.machines import MACHINES
 from cloud.serviceusage import SERVICE
 from operations.checks.hub import repositories
@@ -21,6 +22,8 @@ WHOAMI: Final = "huggingface/api/whoami-v2"
 VIEWER: Final = "dataset-viewer"
 # Service accounts that exist before the stack, by what runs as them.
 ACCOUNTS: Final = {purpose: f"llm-{purpose}@{PROJECT}.iam.gserviceaccount.com" for purpose in PROJECT_ROLES}
+KMS: Final = "cloudkms.v1"
+KMS_KEY: Final = "projects/keys-project/locations/us-central1/keyRings/llm/cryptoKeys/stacks"
 # Project of a Shared VPC, and Google's accounts in the stack's own project.
 HOST: Final = "host-project"
 GKE_AGENT: Final = "service-123456789012@container-engine-robot.iam.gserviceaccount.com"
@@ -87,6 +90,7 @@ class GoodProject:
             self.subnet,
             self.host,
             self.accounts,
+            self.key,
             self.served_run,
         ):
             usual()
@@ -218,6 +222,25 @@ class GoodProject:
         bindings = [{"role": role, "members": members} for role in roles]
         policy = "cloudresourcemanager.projects.getIamPolicy"
         self.server.plant(MANAGER, policy, {"bindings": bindings}, projectsId=PROJECT)
+
+    def key(self, *missing: str, state: str = "ENABLED", purpose: str = "ENCRYPT_DECRYPT") -> None:
+        """A key that all of Google's accounts may use.
+
+        Args:
+            missing: Beginnings of the domains of accounts that may not.
+            state: State of its primary version.
+        """
+        key = {"name": KMS_KEY, "purpose": purpose, "primary": {"state": state}}
+        self.server.plant(KMS, "cloudkms.projects.locations.keyRings.cryptoKeys.get", key)
+        agents = {agent.format(number="123456789012") for agents in AGENTS.values() for agent in agents}
+        members = [
+            f"serviceAccount:{agent}" for agent in agents if not agent.partition("@")[2].startswith(missing)
+        ]
+        policy = {"bindings": [{"role": ENCRYPTER, "members": sorted(members)}]}
+        self.server.plant(KMS, "cloudkms.projects.locations.keyRings.cryptoKeys.getIamPolicy", policy)
+        self.server.plant(KMS, "cloudkms.projects.locations.keyRings.getIamPolicy", {})
+        policy = "cloudresourcemanager.projects.getIamPolicy"
+        self.server.plant(MANAGER, policy, {}, projectsId="keys-project")
 
     def host(self, *missing: str, attached: bool = True, api: str = "ENABLED") -> None:
         """A host project with everything that GKE and Cloud Run need in its Shared VPC.

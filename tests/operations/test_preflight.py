@@ -44,7 +44,7 @@ OWN_ROWS = "examples/own-data/my-rows.yaml"
 IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
 SERVER = f"docker.io/team/vllm@sha256:{'b' * 64}"
 # Topics on which nothing is said of stacks without such a thing.
-OPTIONAL = ("program", "accounts", "reservation", "network", "names", "bucket", "served run")
+OPTIONAL = ("program", "accounts", "key", "reservation", "network", "names", "bucket", "served run")
 ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
 
 

@@ -1,0 +1,52 @@
+"""A key of the user's: preflight tells what it lacks, and names each grant."""
+
+import pytest
+
+from cloud.kms import AGENTS, ENCRYPTER
+from operations.findings import Level
+from tests.operations.changes import Change, assert_told, failing, nothing
+from tests.operations.conftest import Check
+from tests.operations.good_project import KMS, KMS_KEY, GoodProject
+from tests.operations.google_server import NOT_FOUND, REFUSED
+
+OK, PROBLEM, UNKNOWN = Level.FINE, Level.PROBLEM, Level.UNKNOWN
+OF_KEYS = "cloudkms.projects.locations.keyRings.cryptoKeys"
+ON_GKE, ON_RUN = f"l4-kueue kmsKey={KMS_KEY}", f"cloudrun-vllm kmsKey={KMS_KEY}"
+CHANGES: list[tuple[str, Change, Level, str]] = [
+    (ON_GKE, nothing, OK, "key stacks encrypts, and Google's accounts may use it"),
+    (ON_RUN, nothing, OK, "key stacks encrypts, and Google's accounts may use it"),
+    (ON_GKE, failing(KMS, f"{OF_KEYS}.get", NOT_FOUND), PROBLEM, "pulumi config set kmsKey KEY --stack l4-k"),
+    (ON_GKE, failing(KMS, f"{OF_KEYS}.get", REFUSED), PROBLEM, "ask its owner for roles/cloudkms.viewer"),
+    (ON_GKE, lambda it: it.key(state="DESTROY_SCHEDULED"), PROBLEM, "of key stacks is DESTROY_SCHEDULED"),
+    (ON_GKE, lambda it: it.key(purpose="ASYMMETRIC_SIGN"), PROBLEM, "key stacks is for ASYMMETRIC_SIGN"),
+    (
+        ON_GKE,
+        lambda it: it.key("compute-system"),
+        PROBLEM,
+        "gcloud kms keys add-iam-policy-binding stacks --keyring llm --location us-central1 --project "
+        "keys-project --member serviceAccount:service-123456789012@compute-system.iam.gserviceaccount.com "
+        f"--role {ENCRYPTER}",
+    ),
+    (ON_RUN, lambda it: it.key("serverless-robot-prod"), PROBLEM, "serverless-robot-prod"),
+    (ON_RUN, lambda it: it.key("gs-project-accounts"), PROBLEM, "gs-project-accounts"),
+    # What the stack does not have is not asked for.
+    (ON_RUN, lambda it: it.key("compute-system", "container-engine-robot"), OK, "key stacks encrypts"),
+    (ON_GKE, lambda it: it.key("serverless-robot-prod"), OK, "key stacks encrypts"),
+]
+
+
+@pytest.mark.parametrize(("stack", "change", "level", "words"), CHANGES)
+def test_what_the_key_lacks_is_told_with_its_remedy(
+    stack: str, change: Change, level: Level, words: str, good: GoodProject, check: Check
+) -> None:
+    assert_told(stack, "key", change, level, words, good, check)
+
+
+def test_a_policy_that_is_not_open_is_no_refusal(good: GoodProject, check: Check) -> None:
+    plan = good.plan(*ON_GKE.split())
+    good.server.fail(KMS, f"{OF_KEYS}.getIamPolicy", REFUSED)
+    results = check(plan, "key")
+    accounts = {agent for agents in AGENTS.values() for agent in agents if "serverless" not in agent}
+    assert len(results) == len(accounts)
+    assert {finding.level for finding in results} == {UNKNOWN}
+    assert all("gcloud kms keys add-iam-policy-binding" in finding.remedy for finding in results)

@@ -1,0 +1,85 @@
+"""A key of the user's that encrypts what a stack creates: the setting `kmsKey`."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from cloud.kms import AGENTS
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.stacks.configuration import problems
+
+REGIONS = {"tpu-maxtext": "us-east5"}
+
+
+def key(stack: str) -> str:
+    region = REGIONS.get(stack, "us-central1")
+    return f"projects/keys-project/locations/{region}/keyRings/llm/cryptoKeys/stacks"
+
+
+def encrypted(stack: str) -> dict[str, Any]:
+    """Inputs by name of the resources that Google can encrypt with a key, of a stack with a token."""
+    plan = plans.shipped(stack, kmsKey=key(stack))
+    return {resource.name: resource.inputs for resource in plan.resources if resource.type in AGENTS}
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_everything_that_takes_a_key_has_it(stack: str) -> None:
+    without = [name for name, inputs in encrypted(stack).items() if key(stack) not in str(inputs)]
+    assert without == []
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_without_the_setting_there_is_no_key(stack: str) -> None:
+    assert "cryptoKeys" not in plans.text(plans.shipped(stack))
+
+
+@pytest.mark.parametrize("stack", plans.stacks_with("clusterName"))
+def test_objects_and_boot_disks_of_a_cluster_have_the_key(stack: str) -> None:
+    plan = plans.shipped(stack, kmsKey=key(stack))
+    cluster = plans.only(plan, "container/cluster:Cluster").inputs
+    assert cluster["databaseEncryption"] == {"state": "ENCRYPTED", "keyName": key(stack)}
+    pools = plans.of_type(plan, "container/nodePool:NodePool")
+    nodes = [pool.inputs["nodeConfig"] for pool in pools]
+    if not pools:
+        nodes = [cluster["clusterAutoscaling"]["autoProvisioningDefaults"]]
+    assert {config["bootDiskKmsKey"] for config in nodes} == {key(stack)}
+
+
+def test_a_secret_is_kept_in_the_key_s_region_alone() -> None:
+    secret = plans.only(plans.shipped("dev", kmsKey=key("dev")), "secretmanager/secret:Secret").inputs
+    (replica,) = secret["replication"]["userManaged"]["replicas"]
+    assert replica == {"location": "us-central1", "customerManagedEncryption": {"kmsKeyName": key("dev")}}
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "l4-kueue"]))
+def test_destroy_leaves_the_key(stack: str) -> None:
+    forced = plans.known_settings(stack, forceDestroy="true")
+    with Rehearsal(stack, {"kmsKey": key(stack), **forced}) as rehearsal:
+        before = copy.deepcopy(rehearsal.cloud.foreign)
+        assert key(stack) in {item.id for item in before}
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+        assert rehearsal.cloud.foreign == before
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            key("tpu-maxtext"),
+            "kmsKey: the key is in us-east5 and the stack in us-central1; name a key in",
+        ),
+        ("stacks", "kmsKey: 'stacks' is not the full name of a key, projects/P/locations/REGION"),
+        (
+            f"{key('dev')}/cryptoKeyVersions/1",
+            f"kmsKey: '{key('dev')}/cryptoKeyVersions/1' is not the full name",
+        ),
+    ],
+)
+def test_a_wrong_key_is_one_message(value: str, message: str) -> None:
+    (problem,) = problems({"llm-stacks:kmsKey": value})
+    assert problem.startswith(message)
