@@ -127,6 +127,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             kms_key=settings.kms_key,
             account=settings.accounts.get("build"),
             docker_builder=pins.DOCKER_BUILDER,
+            mirrored=settings.mirrored if settings.registry else None,
             context=settings.image_folder,
             repository=repository,
             image_name=settings.image_folder.name,

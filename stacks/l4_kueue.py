@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
 from components.identity import ServiceAccount, ServiceAccountArgs
+from components.image import Image
 from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
@@ -123,6 +124,11 @@ class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
             )
         return fewest
 
+    @property
+    def kueue_image(self) -> str:
+        """The image of Kueue's manager."""
+        return self.mirrored(pins.KUEUE_IMAGE)
+
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
@@ -133,7 +139,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
-        more_images=[settings.server_image],
+        more_images=[settings.server_image, Image.parse(settings.kueue_image)],
         scales_by_metrics_of_pods=settings.autoscaling is not None,
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
@@ -161,9 +167,9 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
         KueueArgs(
             cluster=platform.cluster,
             version=pins.KUEUE_VERSION,
-            image=pins.KUEUE_IMAGE,
+            image=settings.kueue_image,
             namespaces=[platform.namespace.namespace],
-            depends_on=platform.subnet.egress,
+            depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
         ),
     )
     machine, nodes = settings.machine, settings.nodes

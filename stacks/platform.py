@@ -26,6 +26,7 @@ from stacks.accounts import AccountSettings
 from stacks.keys import KeySettings
 from stacks.network import ClusterNetworkSettings, cluster_subnet
 from stacks.reader import Hint, parsed_by
+from stacks.registry import RegistrySettings
 
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 # Google accepts lower-case letters, digits and hyphens in most names.
@@ -49,7 +50,7 @@ CapacityKind = Annotated[
 ]
 
 
-class StackSettings(AccountSettings, KeySettings):
+class StackSettings(AccountSettings, KeySettings, RegistrySettings):
     """Settings of every scenario."""
 
     scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(

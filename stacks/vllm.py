@@ -101,7 +101,7 @@ class VllmSettings(StackSettings):
     @property
     def server_image(self) -> Image:
         """The image of the servers."""
-        return self.serving_image or Image.parse(pins.VLLM_IMAGE)
+        return self.serving_image or Image.parse(self.mirrored(pins.VLLM_IMAGE))
 
     def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
         """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""

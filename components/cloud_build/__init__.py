@@ -43,6 +43,8 @@ class CloudBuild(dynamic.Resource, module="cloudbuild", name="Build"):
         sourceObject: The context, a `.tar.gz` with a Dockerfile at its root.
         pool: Private pool in which the build runs, `projects/PROJECT/locations/REGION/workerPools/NAME`, or
             empty for Google's own machines.
+        base: Image on which the Dockerfile builds in place of its `ARG BASE`, with the same content. Empty
+            for that image itself.
         dockerBuilder: Image with Docker in which the build runs.
         serviceAccount: Service account of the build, `projects/PROJECT/serviceAccounts/EMAIL`.
     """

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from components.fingerprint import fingerprint
 # Relative to the project, where `pulumi` runs, because the state records the path of the uploaded file.
 ARCHIVES: Final = Path(".build")
 
+_BASE: Final = re.compile(r"^ARG BASE=(\S+)$", re.MULTILINE)
 # Python writes these when the code beside the Dockerfile runs. They are no reason for another build.
 _ALWAYS_IGNORED: Final = "**/__pycache__"
 
@@ -29,6 +31,7 @@ class BuildContext:
 
     Attributes:
         digest: Digest of the path, content and executable bit of every file.
+        base: The image that the Dockerfile's `ARG BASE` names. Empty without such a line.
 
     Raises:
         ValueError: If the folder has no Dockerfile, or a text would replace a file that is not sent.
@@ -37,6 +40,8 @@ class BuildContext:
     def __init__(self, folder: Path, texts: Mapping[str, str] | None = None) -> None:
         if not (folder / "Dockerfile").is_file():
             raise ValueError(f"{folder} has no Dockerfile to build an image from")
+        base = _BASE.search((folder / "Dockerfile").read_text())
+        self.base = base[1] if base else ""
         ignore = folder / ".dockerignore"
         lines = ignore.read_text().splitlines() if ignore.is_file() else []
         patterns = [_ALWAYS_IGNORED, *(line for line in lines if not line.startswith("#"))]

@@ -1,6 +1,6 @@
 """An image that the stack builds in Cloud Build, without Docker or gcloud on this machine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from components.account import run_as
+from components.account import RunAs, run_as
 from components.bucket import bucket_encryption
 from components.cloud_build import CloudBuild
 from components.cloud_build.context import BuildContext
@@ -27,6 +27,8 @@ class ImageBuildArgs(Args):
         location: Region of the bucket with the build's source.
         build_region: Region in which the build runs, that of the pool.
         pool: See `CloudBuild`.
+        mirrored: The address at which the base of the image is pulled, by its published address. None for
+            that address itself.
         docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
@@ -44,6 +46,7 @@ class ImageBuildArgs(Args):
     labels: Mapping[str, str]
     texts: Mapping[str, str] = field(default_factory=dict)
     pool: str = ""
+    mirrored: Callable[[str], str] | None = None
     kms_key: str | None = None
     account: str | None = None
 
@@ -85,6 +88,7 @@ class ImageBuild(Component[ImageBuildArgs]):
             member=account.member,
             opts=inside,
         )
+        base = args.mirrored(context.base) if args.mirrored else ""
         pushes = args.repository.grant_writer(f"{args.image_name}-builder", account.member)
         build = CloudBuild(
             f"{name}-build",
@@ -98,11 +102,38 @@ class ImageBuild(Component[ImageBuildArgs]):
                 "sourceGeneration": source.generation,
                 "dockerBuilder": args.docker_builder,
                 "pool": args.pool,
+                "base": base,
                 "serviceAccount": account.path,
             },
-            pulumi.ResourceOptions(parent=self, depends_on=[reads, *account.access, pushes]),
+            pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[reads, *account.access, *self._pulls(name, base, account, pushes), pushes],
+            ),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
+
+    def _pulls(
+        self, name: str, base: str, account: RunAs, depends_on: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """Access of the build to the repository of another base, if it is in Artifact Registry.
+
+        Args:
+            depends_on: A resource of Artifact Registry, whose API is enabled then.
+        """
+        repository = Image.parse(base).repository if base else None
+        if not repository:
+            return []
+        return [
+            gcp.artifactregistry.RepositoryIamMember(
+                f"{name}-builder-base",
+                project=repository.project,
+                location=repository.location,
+                repository=repository.name,
+                role="roles/artifactregistry.reader",
+                member=account.member,
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[depends_on]),
+            )
+        ]
 
     def _source(
         self, name: str, args: ImageBuildArgs, context: BuildContext

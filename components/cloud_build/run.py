@@ -206,6 +206,11 @@ def _machine(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {"machineType": MACHINE, "diskSizeGb": f"{_DISK_GB}"}
 
 
+def _arguments(inputs: Mapping[str, Any]) -> list[str]:
+    """Arguments of `docker build` besides the image's tag."""
+    return ["--build-arg", f"BASE={inputs['base']}"] if inputs.get("base") else []
+
+
 def _message(inputs: Mapping[str, Any], tag: str) -> Build:
     """The build as Cloud Build's API takes it.
 
@@ -224,7 +229,7 @@ def _message(inputs: Mapping[str, Any], tag: str) -> Build:
             {
                 "id": "docker build",
                 "name": inputs["dockerBuilder"],
-                "args": ["build", "--tag", inputs["image"], "."],
+                "args": ["build", "--tag", inputs["image"], *_arguments(inputs), "."],
                 "env": ["DOCKER_BUILDKIT=1"],
             }
         ],

@@ -72,6 +72,9 @@ def _remedy(plan: StackPlan, uri: str) -> str:
     for key in ("imageUri", "servingImage"):
         if uri == plan.setting(key):
             return f"pulumi config set {key} REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
+    registry = plan.setting("registry")
+    if registry and uri.startswith(f"{registry}/"):
+        return f"let {registry} mirror Docker Hub and registry.k8s.io (docs/in-a-company.md)"
     return "put its newest digest into stacks/pins.py"
 
 

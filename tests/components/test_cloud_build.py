@@ -110,6 +110,14 @@ def test_a_private_pool_builds_on_its_own_machines(bench: Bench) -> None:
     assert not {"machineType", "diskSizeGb"} & build["options"].keys()
 
 
+def test_another_base_goes_into_the_build(bench: Bench) -> None:
+    bench.run(base="mirror.example/python@sha256:0")
+    bench.run(base="")
+    steps = [build["steps"][0]["args"] for build in bench.server.builds]
+    assert steps[0] == ["build", "--tag", TAGGED, "--build-arg", "BASE=mirror.example/python@sha256:0", "."]
+    assert steps[1] == ["build", "--tag", TAGGED, "."]
+
+
 def test_a_build_without_signed_provenance_is_no_success(bench: Bench) -> None:
     """The images that Cloud Build pushes itself have a provenance. Those of a step have none."""
     bench.run()

@@ -42,6 +42,7 @@ RESERVING = "a4-ray capacity.reservation=my-reservation"
 SHARING = "a4-ray capacity.reservation=projects/owner-project/reservations/my-reservation"
 OWN_ROWS = "examples/own-data/my-rows.yaml"
 IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
+MIRROR, OF_HUB = "us-docker.pkg.dev/team-images/mirror", pins.VLLM_IMAGE.partition("/")[2]
 SERVER = f"docker.io/team/vllm@sha256:{'b' * 64}"
 # Topics on which nothing is said of stacks without such a thing.
 OPTIONAL = ("program", "accounts", "key", "reservation", "network", "names", "bucket", "served run")
@@ -307,6 +308,10 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
     (f"dev servingImage={SERVER}", "images"): [
         (nothing, OK, f"{SERVER} exists"),
         (answering(manifest(SERVER), 404), PROBLEM, "pulumi config set servingImage REGISTRY/IMAGE@sha256:"),
+    ],
+    (f"serve registry={MIRROR}", "images"): [
+        (nothing, OK, f"{MIRROR}/vllm/vllm-openai"),
+        (answering(manifest(f"{MIRROR}/{OF_HUB}"), 404), PROBLEM, f"let {MIRROR} mirror Docker Hub and"),
     ],
     (ON_SPOT, "images"): [
         (nothing, OK, f"{IMAGE} exists"),

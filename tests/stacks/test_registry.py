@@ -1,0 +1,97 @@
+"""A registry of the user's in front of those that publish images: the setting `registry`."""
+
+import json
+import re
+
+import pytest
+
+from cloud.cloudbuild import BUILD
+from engine.plan import Plan
+from rehearsal.session import Rehearsal
+from stacks import pins
+from tests import plans
+from tests.stacks.configuration import problems
+
+MIRROR = "us-central1-docker.pkg.dev/mirror-project/images"
+ELSEWHERE = "artifactory.example.com/docker"
+READER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
+# Google's own registry, from which Cloud Build has its step.
+OF_GOOGLE = pins.DOCKER_BUILDER
+
+
+def images(plan: Plan) -> set[str]:
+    """Every image in a plan that is named by digest. Kueue's chart joins the two parts itself."""
+    text = plans.text(plan).replace('@sha256", "tag": "', "@sha256:")
+    return set(re.findall(r"[\w.-]+\.[a-z]+/[\w./:-]+@sha256:[0-9a-f]{64}", text))
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_no_image_comes_from_where_it_is_published(stack: str) -> None:
+    published = images(plans.shipped(stack)) - {OF_GOOGLE}
+    mirrored = images(plans.shipped(stack, registry=MIRROR)) - {OF_GOOGLE}
+    assert not [uri for uri in mirrored if not uri.startswith(f"{MIRROR}/")]
+    # The same images, by path and digest.
+    paths = {uri.removeprefix(f"{MIRROR}/") for uri in mirrored}
+    assert {uri.partition("/")[2] for uri in published} <= paths
+
+
+@pytest.mark.parametrize("stack", plans.stacks_with("buildRegion"))
+def test_the_build_starts_from_the_mirrored_base_and_is_the_same_image(stack: str) -> None:
+    own, other = (plans.only(plan, BUILD.type).inputs for plan in (plans.shipped(stack), mirrored(stack)))
+    assert other["image"] == own["image"]
+    assert re.fullmatch(rf"{MIRROR}/library/python:[\w.-]+@sha256:[0-9a-f]{{64}}", other["base"])
+    assert own["base"] == ""
+
+
+def mirrored(stack: str) -> Plan:
+    return plans.shipped(stack, registry=MIRROR)
+
+
+@pytest.mark.parametrize("stack", ["l4-kueue", "serve"])
+def test_nodes_may_read_the_mirror_before_a_pod_starts(stack: str) -> None:
+    plan = mirrored(stack)
+    (binding,) = [item for item in plan.resources if item.name.endswith("-nodes-pull-images")]
+    assert binding.inputs["repository"] == "images" and binding.inputs["project"] == "mirror-project"
+
+
+def test_the_build_may_read_the_mirror() -> None:
+    (binding,) = [item for item in mirrored("l4-kueue").resources if item.name.endswith("-builder-base")]
+    assert binding.type == READER
+    assert binding.inputs["role"] == "roles/artifactregistry.reader"
+
+
+def test_nothing_is_granted_on_a_registry_that_is_not_google_s() -> None:
+    plan = plans.shipped("l4-kueue", registry=ELSEWHERE)
+    assert all("project" in json.dumps(item.inputs) for item in plans.of_type(plan, READER))
+    assert not [item for item in plan.resources if item.name.endswith(("-builder-base", "pull-images"))]
+    assert [uri for uri in images(plan) if uri.startswith(f"{ELSEWHERE}/vllm/")]
+
+
+def test_images_of_the_settings_stay_what_they_are() -> None:
+    own = f"docker.io/team/vllm@sha256:{'b' * 64}"
+    plan = plans.shipped("serve", registry=MIRROR, servingImage=own)
+    assert own in images(plan)
+
+
+def test_a_stack_that_is_up_gets_a_mirror_without_a_build_and_without_another_run() -> None:
+    settings = {"forceDestroy": "true"}
+    with Rehearsal("cloudrun-vllm", settings) as rehearsal:
+        rehearsal.up()
+        run = plans.outputs(rehearsal)["run"]
+        rehearsal.configure({**settings, "registry": MIRROR})
+        rehearsal.up()
+        steps = {name: step for step, name in rehearsal.last.steps}
+        assert steps["cloudrun-vllm-service"] == "update"
+        assert {steps.get(f"cloudrun-vllm-{name}") for name in ("build", "execution")} <= {None, "same"}
+        assert len(rehearsal.builds.builds) == 1
+        assert plans.outputs(rehearsal)["run"] == run
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+
+
+@pytest.mark.parametrize(
+    "registry", ["mirror", "https://mirror.example/x", "mirror.example", "Mirror.example/x"]
+)
+def test_a_wrong_registry_is_one_message(registry: str) -> None:
+    (problem,) = problems({"llm-stacks:registry": registry})
+    assert problem.startswith(f"registry: {registry!r} is not a registry with a path, such as")
