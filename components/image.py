@@ -134,7 +134,11 @@ class ContainerRepository(Component[ContainerRepositoryArgs]):
             vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(
                 enablement_config="INHERITED" if args.vulnerability_scanning else "DISABLED"
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Another key makes another repository of the same name. The images are built again.
+                delete_before_replace=True,
+            ),
         )
         self.reference = ImageRepository(
             project=self._repository.project, location=args.location, name=args.repository_id

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from cloud.organisation import CONSTRAINTS
+
 GOOGLE: Final = "gcp"
 KUBERNETES: Final = "kubernetes"
 # The APIs that our dynamic resources call: they build images and run jobs.
@@ -146,6 +148,16 @@ _REMEDIES: Final = (
         action="the organisation gives roles to members of its own domains alone "
         "(iam.allowedPolicyMemberDomains): take the other member out of `invokers` or ask for an "
         "exception, then `{again}`",
+    ),
+    *(
+        Remedy(
+            package=GOOGLE,
+            sentence=rf"constraints/{re.escape(constraint.name)}\b",
+            action=f"a policy of the organisation forbids {constraint.forbids}: set {constraint.remedy} "
+            "(docs/in-a-company.md) or ask for an exception, then `{again}`",
+        )
+        for constraint in CONSTRAINTS.values()
+        if constraint.remedy
     ),
     Remedy(
         package=GOOGLE,

@@ -22,6 +22,10 @@ _GPU_TAINT: Final = gcp.container.NodePoolNodeConfigTaintArgs(
 _SHIELDED: Final = gcp.container.NodePoolNodeConfigShieldedInstanceConfigArgs(
     enable_secure_boot=True, enable_integrity_monitoring=True
 )
+# The same for the pool that GKE creates with the cluster, and that is removed at once.
+_FIRST_SHIELDED: Final = gcp.container.ClusterNodeConfigShieldedInstanceConfigArgs(
+    enable_secure_boot=True, enable_integrity_monitoring=True
+)
 # The system node pool runs GKE's own pods and controllers such as Kueue. With two nodes, webhooks answer
 # while one node is upgraded.
 _SYSTEM_MACHINE: Final = MACHINES["e2-standard-4"]
@@ -178,6 +182,7 @@ class StandardCluster(Cluster):
                 service_account=self.node_account,
                 oauth_scopes=list(NODE_SCOPES),
                 boot_disk_kms_key=args.kms_key,
+                shielded_instance_config=_FIRST_SHIELDED,
             ),
             # Dataplane V2. Without it a Standard cluster accepts NetworkPolicies and enforces none.
             "datapath_provider": "ADVANCED_DATAPATH",

@@ -17,6 +17,7 @@ class TokenArgs(Args):
 
     Args:
         token: The token, as a secret output.
+        location: Region in which Google keeps the token. A key must be in it.
         secret_id: Id in Secret Manager, unique in the project.
         readers: Service accounts that read the token from Secret Manager. The key becomes part of the
             binding's name.
@@ -26,6 +27,7 @@ class TokenArgs(Args):
 
     project: pulumi.Input[str]
     token: pulumi.Output[str]
+    location: str
     secret_id: str
     labels: Mapping[str, str]
     readers: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
@@ -33,15 +35,12 @@ class TokenArgs(Args):
     kms_key: str | None = None
 
 
-def _replication(kms_key: str | None) -> gcp.secretmanager.SecretReplicationArgs:
-    """Where Google keeps the token: where it likes, or with a key of yours in the key's region alone."""
-    if not kms_key:
-        return gcp.secretmanager.SecretReplicationArgs(auto=gcp.secretmanager.SecretReplicationAutoArgs())
-    encryption = gcp.secretmanager.SecretReplicationUserManagedReplicaCustomerManagedEncryptionArgs(
-        kms_key_name=kms_key
-    )
+def _replication(location: str, kms_key: str | None) -> gcp.secretmanager.SecretReplicationArgs:
+    """One copy in a region. Companies may forbid copies in regions that Google chooses."""
+    encryption = gcp.secretmanager.SecretReplicationUserManagedReplicaCustomerManagedEncryptionArgs
     replica = gcp.secretmanager.SecretReplicationUserManagedReplicaArgs(
-        location=kms_key.split("/")[3], customer_managed_encryption=encryption
+        location=location,
+        customer_managed_encryption=encryption(kms_key_name=kms_key) if kms_key else None,
     )
     return gcp.secretmanager.SecretReplicationArgs(
         user_managed=gcp.secretmanager.SecretReplicationUserManagedArgs(replicas=[replica])
@@ -76,7 +75,7 @@ class Token(Component[TokenArgs]):
             secret_id=args.secret_id,
             project=args.project,
             labels=args.labels,
-            replication=_replication(args.kms_key),
+            replication=_replication(args.location, args.kms_key),
             opts=pulumi.ResourceOptions(parent=self),
         )
         version = gcp.secretmanager.SecretVersion(

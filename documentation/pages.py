@@ -9,6 +9,7 @@ from typing import Final
 
 from cloud import records
 from cloud.machines import B200, L4
+from cloud.organisation import CONSTRAINTS
 from cloud.record import ANY_CALL
 from components.remedies import what_to_do
 from documentation import figures, picture, settings_reference
@@ -51,6 +52,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
             }
             for scenario, plan in plans.items()
         },
+        DOCS / "in-a-company.md": {"constraints": _constraints(plans)},
         DOCS / "operations.md": {"list prices": figures.prices()},
         README: {"stacks": _stacks(plans)},
         DOCS / "gotchas.md": {"assumptions": _assumptions()},
@@ -93,6 +95,19 @@ def _faults() -> str:
         for kind, message in KINDS.items()
     ]
     return table("kind", "what the platform says", "what `up` adds", rows=rows)
+
+
+def _constraints(plans: Mapping[str, Plan]) -> str:
+    """The table of the organisation's policies: what each refuses of the stacks as they are shipped."""
+    rows = []
+    for name, constraint in CONSTRAINTS.items():
+        refused = [
+            f"`{scenario}`"
+            for scenario, plan in plans.items()
+            if any(constraint.refuses(resource.type, resource.inputs) for resource in plan.resources)
+        ]
+        rows.append([f"`{name}`", constraint.forbids, ", ".join(refused) or "-", constraint.remedy or "-"])
+    return table("constraint", "forbids", "refuses as shipped", "set", rows=rows)
 
 
 def _pipeline() -> str:

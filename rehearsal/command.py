@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from cloud.organisation import CONSTRAINTS
 from engine import project
 from engine.errors import EngineError, writing
 from engine.project import parse_override
@@ -52,6 +53,16 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[:KIND]",
         help="let creation, update and deletion of this resource fail once each, then carry on; KIND is "
         + ", ".join(KINDS),
+    )
+    parser.add_argument(
+        "--constraint",
+        dest="constraints",
+        metavar="NAME",
+        action="append",
+        default=[],
+        choices=sorted(CONSTRAINTS),
+        help="let a policy of the organisation enforce this constraint; may be repeated; NAME is one of "
+        + ", ".join(sorted(CONSTRAINTS)),
     )
     parser.add_argument(
         "--clock",

@@ -58,6 +58,7 @@ class FakeCloud:
         written_buckets: Ids of the buckets with objects that a job has written.
         silent_webhook: How many calls of Kueue's webhook get no answer yet.
         foreign: Items that exist and are not the stack's. It may refer to them, and cannot change them.
+        constraints: Names of constraints that policies of the organisation enforce.
         is_slow: Whether a new API, account or definition refuses its first call.
         on_write: Called with an item of Google's that was created or updated. May raise Rejected.
         on_removal: Called with an item that is deleted.
@@ -67,6 +68,7 @@ class FakeCloud:
     written_buckets: set[str] = field(default_factory=set)
     silent_webhook: int = 0
     foreign: list[Item] = field(default_factory=list)
+    constraints: tuple[str, ...] = ()
     is_slow: bool = False
     on_write: Callable[[Item], None] = lambda _item: None
     on_removal: Callable[[Item], None] = lambda _item: None

@@ -7,7 +7,7 @@ refers to what as the platform does.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from cloud import records, secretmanager, serviceaccount, serviceusage, storage
+from cloud import organisation, records, secretmanager, serviceaccount, serviceusage, storage
 from cloud.inputs import UNKNOWN, at, merged
 from cloud.record import PROJECT_NUMBER, Problem, Record
 from rehearsal.fake_cloud import FakeCloud, Item, Rejected
@@ -104,9 +104,16 @@ class FakeGoogle(FakeProvider):
                 raise Rejected(f'googleapi: Error 400: Service account "{value}" does not exist., badRequest')
             if self.cloud.named(target, value) is None:
                 raise Rejected(f"{path}: {target.split(':')[-1].lower()} {value!r} was not found")
+        self._obey(resource, inputs)
         for admission in record.admission:
             for reason in admission(inputs, self.cloud):
                 raise Rejected(reason)
+
+    def _obey(self, resource: Resource, inputs: Inputs) -> None:
+        """Raises Rejected if a policy of the organisation refuses the resource."""
+        for constraint in (organisation.CONSTRAINTS[name] for name in self.cloud.constraints):
+            if constraint.refuses(resource.type, inputs):
+                raise Rejected(constraint.message(str(inputs.get("project", PROJECT_NUMBER))))
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
         """Computes the outputs, and tells the cloud about the item."""

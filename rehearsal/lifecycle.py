@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ class Lifecycle:
     overrides: Mapping[str, str]
     preview: bool
     fail_at: str | None
+    constraints: Sequence[str]
     clock: bool
     cluster: bool
     verbose: bool
@@ -51,6 +52,7 @@ class Lifecycle:
             self._plane() as plane,
             Rehearsal(self.stack, self.overrides, log=say, plane=plane, **output) as rehearsal,
         ):
+            rehearsal.cloud.constraints = tuple(self.constraints)
             for key in rehearsal.configuration.fake:
                 value = rehearsal.configuration.plain.get(key, "[secret]")
                 say(f"{key} is not in the stack file; the rehearsal uses {value}")

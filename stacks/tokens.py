@@ -57,6 +57,7 @@ def tokens_of(
             TokenArgs(
                 project=site.project_for(kind),
                 token=pulumi.Output.secret(token.get_secret_value()),
+                location=settings.region,
                 secret_id=f"{site.stack}-{kind.title}",
                 labels=site.labels,
                 readers=readers or {},

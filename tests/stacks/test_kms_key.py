@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cloud.kms import AGENTS
+from rehearsal.fake_cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems
@@ -83,3 +84,19 @@ def test_destroy_leaves_the_key(stack: str) -> None:
 def test_a_wrong_key_is_one_message(value: str, message: str) -> None:
     (problem,) = problems({"llm-stacks:kmsKey": value})
     assert problem.startswith(message)
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["a4-accelerate", "cloudrun-vllm"]))
+def test_a_stack_that_is_up_gets_a_key_and_keeps_its_bucket_and_its_run(stack: str) -> None:
+    forced = plans.known_settings(stack, forceDestroy="true")
+    with Rehearsal(stack, forced) as rehearsal:
+        rehearsal.up()
+        run = plans.outputs(rehearsal).get("run")
+        buckets = {item.id for item in rehearsal.cloud.of_type(BUCKET)}
+        rehearsal.configure({"kmsKey": key(stack), **forced})
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert plans.outputs(rehearsal).get("run") == run
+        assert {item.id for item in rehearsal.cloud.of_type(BUCKET)} == buckets
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []

@@ -1,0 +1,165 @@
+"""Organisation policies that strict companies set, and which of the stacks' resources they refuse.
+
+A policy enforces a constraint on a project. Google lists the constraints:
+https://docs.cloud.google.com/organization-policy/reference/org-policy-constraints
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cloud import cloudbuild, compute, container, kms, run, secretmanager, serviceaccount, storage
+from cloud.inputs import is_set, objects, texts
+from cloud.record import Inputs
+
+_WEEK_S: Final = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraint:
+    """A constraint, as strict companies set it.
+
+    Args:
+        name: Its name after `constraints/`.
+        forbids: What it forbids, in words.
+        remedy: The settings with which a stack complies. Empty if every stack always does.
+        refuses: Whether it refuses a resource, by the resource's type token and inputs.
+    """
+
+    name: str
+    forbids: str
+    remedy: str = ""
+    refuses: Callable[[str, Inputs], bool]
+
+    def message(self, project: str) -> str:
+        """What Google answers."""
+        return (
+            f"googleapi: Error 412: Constraint constraints/{self.name} violated for projects/{project}., "
+            "conditionNotMet"
+        )
+
+
+def _is_public_build(type_token: str, inputs: Inputs) -> bool:
+    return type_token == cloudbuild.BUILD.type and not inputs.get("pool")
+
+
+def _is_not_shielded(type_token: str, inputs: Inputs) -> bool:
+    """Whether machines boot without checks. GKE itself shields the nodes of Autopilot clusters."""
+    if type_token not in (container.CLUSTER.type, container.NODE_POOL.type) or inputs.get("enableAutopilot"):
+        return False
+    boot = "nodeConfig.shieldedInstanceConfig"
+    checks = (f"{boot}.enableSecureBoot", f"{boot}.enableIntegrityMonitoring")
+    return not all(is_set(inputs, check) for check in checks)
+
+
+def _has_public_nodes(type_token: str, inputs: Inputs) -> bool:
+    private = is_set(inputs, "privateClusterConfig.enablePrivateNodes")
+    return type_token == container.CLUSTER.type and not private
+
+
+def _is_everywhere(type_token: str, inputs: Inputs) -> bool:
+    """Whether Google chooses where a secret is. Everything else of a stack is in its region."""
+    return type_token == secretmanager.SECRET.type and not [*objects(inputs, "replication.userManaged")]
+
+
+def _has_googles_key(type_token: str, inputs: Inputs) -> bool:
+    return type_token in kms.AGENTS and "/cryptoKeys/" not in str(inputs)
+
+
+def _is_open(type_token: str, inputs: Inputs) -> bool:
+    return type_token == run.SERVICE.type and "INGRESS_TRAFFIC_ALL" in texts(inputs, "ingress")
+
+
+def _passes_by_the_network(type_token: str, inputs: Inputs) -> bool:
+    templates = {run.JOB.type: "template.template", run.SERVICE.type: "template"}
+    egress = f"{templates.get(type_token)}.vpcAccess.egress"
+    return type_token in templates and "ALL_TRAFFIC" not in texts(inputs, egress)
+
+
+def _forgets_soon(type_token: str, inputs: Inputs) -> bool:
+    if type_token != storage.BUCKET.type:
+        return False
+    policies: Iterator[Inputs] = objects(inputs, "softDeletePolicy")
+    return any(policy.get("retentionDurationSeconds", _WEEK_S) < _WEEK_S for policy in policies)
+
+
+CONSTRAINTS: Final = {
+    constraint.name: constraint
+    for constraint in (
+        Constraint(
+            name="cloudbuild.allowedWorkerPools",
+            forbids="builds on Google's machines",
+            remedy="`buildPool`, or `imageUri`",
+            refuses=_is_public_build,
+        ),
+        Constraint(
+            name="compute.requireShieldedVm",
+            forbids="machines without secure boot and integrity monitoring",
+            refuses=_is_not_shielded,
+        ),
+        Constraint(
+            name="compute.restrictCloudNATUsage",
+            forbids="a NAT in the stack's own network",
+            remedy="`subnet`",
+            refuses=lambda type_token, _inputs: type_token == compute.NAT.type,
+        ),
+        Constraint(
+            name="compute.vmExternalIpAccess",
+            forbids="machines with a public address",
+            refuses=_has_public_nodes,
+        ),
+        Constraint(
+            name="gcp.resourceLocations",
+            forbids="resources outside the regions that it lists",
+            refuses=_is_everywhere,
+        ),
+        Constraint(
+            name="gcp.restrictNonCmekServices",
+            forbids="resources that Google's own keys encrypt",
+            remedy="`kmsKey`",
+            refuses=_has_googles_key,
+        ),
+        Constraint(
+            name="iam.disableServiceAccountCreation",
+            forbids="new service accounts",
+            remedy="`accounts`",
+            refuses=lambda type_token, _inputs: type_token == serviceaccount.ACCOUNT.type,
+        ),
+        Constraint(
+            name="iam.disableServiceAccountKeyCreation",
+            forbids="keys of service accounts",
+            refuses=lambda type_token, _inputs: type_token == "gcp:serviceaccount/key:Key",
+        ),
+        Constraint(
+            name="run.allowedIngress",
+            forbids="Cloud Run services that the internet can reach",
+            remedy="`ingress` `internal`",
+            refuses=_is_open,
+        ),
+        Constraint(
+            name="run.allowedVPCEgress",
+            forbids="Cloud Run traffic that does not pass the network",
+            refuses=_passes_by_the_network,
+        ),
+        Constraint(
+            name="storage.publicAccessPrevention",
+            forbids="buckets that could be public",
+            refuses=lambda type_token, inputs: (
+                type_token == storage.BUCKET.type and inputs.get("publicAccessPrevention") != "enforced"
+            ),
+        ),
+        Constraint(
+            name="storage.softDeletePolicySeconds",
+            forbids="buckets that keep deleted objects for less than 7 days",
+            remedy="`imageUri`, and on `tpu-maxtext` `bucket` too",
+            refuses=_forgets_soon,
+        ),
+        Constraint(
+            name="storage.uniformBucketLevelAccess",
+            forbids="buckets with access lists per object",
+            refuses=lambda type_token, inputs: (
+                type_token == storage.BUCKET.type and not inputs.get("uniformBucketLevelAccess")
+            ),
+        ),
+    )
+}

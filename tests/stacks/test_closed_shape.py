@@ -1,0 +1,53 @@
+"""Every stack as a strict company has it: its subnet, key, accounts, registry and build pool."""
+
+import copy
+
+import pytest
+
+import stacks
+from rehearsal.session import Rehearsal
+from tests import plans
+
+REGIONS = {"tpu-maxtext": "us-east5"}
+HOST, KEYS, MIRROR = "host-project", "keys-project", "us-central1-docker.pkg.dev/mirror-project/images"
+
+
+def settings(stack: str) -> dict[str, str]:
+    """Everything that exists before the stack, but its bucket, in other projects."""
+    region = REGIONS.get(stack, "us-central1")
+    purposes = stacks.scenarios()[stack].Settings.purposes()
+    accounts = {
+        f"accounts.{purpose}": f"llm-{purpose}@rehearsal-project.iam.gserviceaccount.com"
+        for purpose in purposes
+    }
+    shape = {
+        "subnet": f"projects/{HOST}/regions/{region}/subnetworks/shared",
+        "network": "corp",
+        "podsRange": "pods",
+        "servicesRange": "services",
+        "kmsKey": f"projects/{KEYS}/locations/{region}/keyRings/llm/cryptoKeys/stacks",
+        "registry": MIRROR,
+        "buildPool": f"projects/{HOST}/locations/{region}/workerPools/closed",
+        "controlPlane": "dns",
+        "ingress": "internal",
+        "forceDestroy": "true",
+    }
+    return {**plans.known_settings(stack, **shape), **accounts}
+
+
+def test_a_stack_in_the_closed_shape_has_every_setting_of_it() -> None:
+    keys = {key for stack in plans.STACKS for key in settings(stack)}
+    assert {"subnet", "kmsKey", "registry", "buildPool", "controlPlane", "ingress"} <= keys
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "l4-kueue"]))
+def test_it_lives_from_up_to_destroy_and_changes_nothing_of_others(stack: str) -> None:
+    with Rehearsal(stack, settings(stack)) as rehearsal:
+        before = copy.deepcopy(rehearsal.cloud.foreign)
+        assert {item.id.split("/")[1] for item in before if "/" in item.id} >= {HOST, KEYS}
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        assert not [item.id for item in rehearsal.cloud.items if item.type.startswith("gcp:compute")]
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
+        assert rehearsal.cloud.foreign == before

@@ -1,0 +1,33 @@
+"""A stack under a policy of its organisation: what is refused is named, with the setting that complies."""
+
+import pytest
+
+from rehearsal.errors import RehearsalError
+from rehearsal.session import Rehearsal
+from tests import plans
+from tests.stacks.test_closed_shape import settings
+
+CASES = [
+    ("cloudrun-vllm", "iam.disableServiceAccountCreation", "set `accounts`"),
+    ("cloudrun-vllm", "run.allowedIngress", "set `ingress` `internal`"),
+    ("a4-accelerate", "compute.restrictCloudNATUsage", "set `subnet`"),
+    ("a4-accelerate", "gcp.restrictNonCmekServices", "set `kmsKey`"),
+]
+
+
+@pytest.mark.parametrize(("stack", "constraint", "words"), CASES)
+def test_up_names_the_policy_and_goes_through_with_the_setting(
+    stack: str, constraint: str, words: str
+) -> None:
+    lines: list[str] = []
+    forced = plans.known_settings(stack, forceDestroy="true")
+    with Rehearsal(stack, forced, progress=lines.append) as rehearsal:
+        rehearsal.cloud.constraints = (constraint,)
+        with pytest.raises(RehearsalError, match=f"constraints/{constraint} violated"):
+            rehearsal.up()
+        assert any(words in line for line in lines)
+        rehearsal.configure(settings(stack))
+        rehearsal.up()
+        assert rehearsal.preview().changed == 0
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
