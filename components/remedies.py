@@ -151,7 +151,6 @@ _REMEDIES: Final = (
     ),
     *(
         Remedy(
-            package=GOOGLE,
             sentence=rf"constraints/{re.escape(constraint.name)}\b",
             action=f"a policy of the organisation forbids {constraint.forbids}: set {constraint.remedy} "
             "(docs/in-a-company.md) or ask for an exception, then `{again}`",

@@ -3,9 +3,12 @@
 import copy
 import hashlib
 import uuid
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from cloud.cloudbuild import BUILD
 from cloud.discovery import Call
+from cloud.organisation import CONSTRAINTS
 from rehearsal.google_api_server import Failure, GoogleApiServer
 
 _TIME: Final = "2026-01-01T00:00:00Z"
@@ -14,11 +17,15 @@ _TIME: Final = "2026-01-01T00:00:00Z"
 class CloudBuildServer(GoogleApiServer):
     """The server. It is a context.
 
+    Args:
+        constraints: Returns the names of the constraints that policies of the organisation enforce.
+
     Attributes:
         builds: All builds, as the last answers showed them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, constraints: Callable[[], Iterable[str]] = tuple) -> None:
+        self._constraints = constraints
         builds = "cloudbuild.projects.locations.builds"
         super().__init__(["cloudbuild.v1"], {f"{builds}.create": self._create, f"{builds}.get": self._get})
         self.builds: list[dict[str, Any]] = []
@@ -47,6 +54,10 @@ class CloudBuildServer(GoogleApiServer):
 
     def _create(self, call: Call, body: dict[str, Any]) -> dict[str, Any]:
         project, location = call.address["projectsId"], call.address["locationsId"]
+        pool = body.get("options", {}).get("pool", {}).get("name", "")
+        for constraint in (CONSTRAINTS[name] for name in self._constraints()):
+            if constraint.refuses(BUILD.type, {"pool": pool}):
+                raise Failure(code=400, status="FAILED_PRECONDITION", message=constraint.message(project))
         where, build_id = f"projects/{project}/locations/{location}", str(uuid.uuid4())
         console = "https://console.cloud.google.com/cloud-build/builds"
         build = {

@@ -99,7 +99,7 @@ class Rehearsal:
         self._log = log
         self._plane = plane
         self.faults = Faults()
-        self.builds = CloudBuildServer()
+        self.builds = CloudBuildServer(lambda: self.cloud.constraints)
         self.runs = CloudRunServer(self.cloud)
         self.buckets: Path | None = None
         self.cluster: LiveCluster | None = None

@@ -10,6 +10,7 @@ from tests.stacks.test_closed_shape import settings
 CASES = [
     ("cloudrun-vllm", "iam.disableServiceAccountCreation", "set `accounts`"),
     ("cloudrun-vllm", "run.allowedIngress", "set `ingress` `internal`"),
+    ("a4-accelerate", "cloudbuild.allowedWorkerPools", "set `buildPool`, or `imageUri`"),
     ("a4-accelerate", "compute.restrictCloudNATUsage", "set `subnet`"),
     ("a4-accelerate", "gcp.restrictNonCmekServices", "set `kmsKey`"),
 ]
