@@ -16,7 +16,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("stack", "constraint", "words"), CASES)
+# One refusal by each fake server, and the others with `--slow`.
+QUICK = ("cloudbuild.allowedWorkerPools", "iam.disableServiceAccountCreation")
+
+
+@pytest.mark.parametrize(
+    ("stack", "constraint", "words"),
+    [pytest.param(*case, marks=[] if case[1] in QUICK else [pytest.mark.slow]) for case in CASES],
+)
 def test_up_names_the_policy_and_goes_through_with_the_setting(
     stack: str, constraint: str, words: str
 ) -> None:
