@@ -17,11 +17,6 @@ from stacks.accounts import PROJECT_ROLES
 _ACT_AS: Final = "roles/iam.serviceAccountUser"
 
 
-def account_id(stack: str, purpose: str) -> str:
-    """The id of the account as which something of a stack runs."""
-    return f"llm-{stack}-{purpose}"
-
-
 def stack_accounts(
     project: pulumi.Input[str],
     stacks: Mapping[str, str],
@@ -51,7 +46,7 @@ def stack_accounts(
 def _account(
     project: pulumi.Input[str], stack: str, purpose: str, deployer: gcp.serviceaccount.Account
 ) -> gcp.serviceaccount.Account:
-    name = account_id(stack, purpose)
+    name = f"llm-{stack}-{purpose}"
     account = gcp.serviceaccount.Account(
         name, account_id=name, project=project, display_name=f"{purpose} of {stack}"
     )

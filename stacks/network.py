@@ -92,8 +92,8 @@ class ClusterNetworkSettings(SubnetSettings):
         "10.0.0.0/20",
         alias="ownNetwork.machines",
         validate_default=True,
-        description="Addresses of the machines in the stack's own network. Choose other ranges if the "
-        f"network will be connected to one that uses these. {_WITHOUT_SUBNET}",
+        description="Addresses of the machines in the stack's own network. If you will connect it "
+        f"to another network, choose ranges that the other one does not use. {_WITHOUT_SUBNET}",
     )
     pod_addresses: Annotated[str, _CIDR] = Field(
         "10.4.0.0/16",

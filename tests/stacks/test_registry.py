@@ -1,6 +1,5 @@
 """A registry of the user's in front of those that publish images: the setting `registry`."""
 
-import json
 import re
 
 import pytest
@@ -62,7 +61,6 @@ def test_the_build_may_read_the_mirror() -> None:
 
 def test_nothing_is_granted_on_a_registry_that_is_not_google_s() -> None:
     plan = plans.shipped("l4-kueue", registry=ELSEWHERE)
-    assert all("project" in json.dumps(item.inputs) for item in plans.of_type(plan, READER))
     assert not [item for item in plan.resources if item.name.endswith(("-builder-base", "pull-images"))]
     assert [uri for uri in images(plan) if uri.startswith(f"{ELSEWHERE}/vllm/")]
 
