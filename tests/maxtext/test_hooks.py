@@ -10,7 +10,7 @@ import pytest
 from ending.errors import InputError, PassingError
 from ending.files import MetricsLog
 from ending.remembered import SUBMISSION
-from ending.time_limit import TimeLimit
+from ending.time_limit import NO_LIMIT, TimeLimit
 from maxtext_driver.run_folder import RunFolder
 
 
@@ -30,7 +30,7 @@ def save(run: RunFolder, state: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
     from maxtext_driver.hooks import hooked
 
     monkeypatch.setattr(checkpointing, "save_checkpoint", lambda *_: True)
-    with hooked(run, MetricsLog(run, 4), TimeLimit(run, None)):
+    with hooked(run, MetricsLog(run, 4), TimeLimit(run, NO_LIMIT)):
         return checkpointing.save_checkpoint(None, 7, state)
 
 
@@ -65,6 +65,6 @@ def test_the_loss_of_an_evaluation_is_in_the_metrics(run: RunFolder) -> None:
     from maxtext_driver.hooks import hooked
 
     logger: Any = SimpleNamespace(config=SimpleNamespace(steps=12))
-    with hooked(run, MetricsLog(run, 4), TimeLimit(run, None)):
+    with hooked(run, MetricsLog(run, 4), TimeLimit(run, NO_LIMIT)):
         metric_logger.MetricLogger._log_eval_metrics(logger, {"scalar": {"eval/avg_loss": 2.5}}, 7)
     assert json.loads((run.path / "metrics.jsonl").read_text()) == {"step": 8, "eval_loss": 2.5}

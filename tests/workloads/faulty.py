@@ -7,6 +7,7 @@ PLAN is a list of {"arguments": [...]}, run one after another, each with or with
     "terminate": {"rank": 1, "step": 3}                SIGTERM to one of them
     "terminate": {"rank": 0, "step": 0}                the same while it loads the model
     "lose": {"node": "1", "step": 3, "once": FILE}     kills the node with that NODE, while FILE exists
+    "hang": {"rank": 1, "step": 3}                     that rank stands still for a day
     "poison": {"rank": 1, "step": 3}                   an infinity in a gradient of that rank
     "evaluations": {"2": 3.0}                          what the evaluation after a step comes to
     "hold": {"step": 3, "held": PATH}                  writes to the FIFO PATH-RANK and waits for SIGTERM
@@ -21,6 +22,8 @@ import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +47,8 @@ def main(plan: list[dict[str, Any]]) -> int:
             terminate_at(**entry["terminate"])
         if "lose" in entry:
             lose_at(**entry["lose"])
+        if "hang" in entry:
+            hang_at(**entry["hang"])
         if "poison" in entry:
             poison_at(**entry["poison"])
         if "evaluations" in entry:
@@ -92,6 +97,23 @@ def hold_at(step: int, held: str) -> None:
             Path(f"{held}-{os.environ['RANK']}").write_text("held")
 
     in_step(step, hold)
+
+
+def hang_at(step: int, rank: int) -> None:
+    """Stand still in `step` of one rank. A day passes at once, for the other ranks too."""
+    from ending import time_limit
+
+    time_limit.SECONDS_BETWEEN_WRITES = 0.05
+    passed = [0.0]
+    patched: Any = time_limit.TimeLimit
+    patched._clock = property(lambda _: lambda: time.monotonic() + passed[0], lambda *_: None)
+
+    def hang() -> None:
+        passed[0] = 24 * 3600
+        if int(os.environ.get("RANK", "0")) == rank:
+            threading.Event().wait()
+
+    in_step(step, hang)
 
 
 def poison_at(step: int, rank: int) -> None:

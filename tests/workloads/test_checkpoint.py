@@ -326,6 +326,7 @@ def progress(step: int) -> Progress:
         "grad_norm",
         "token_accuracy",
         "tokens_per_second",
+        "seconds",
         "seconds_left",
     )
     return Progress(step=step, steps=9, **dict.fromkeys(values, 0.5))

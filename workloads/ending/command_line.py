@@ -26,6 +26,12 @@ def add_common_options(parser: argparse.ArgumentParser, example: str) -> None:
         metavar="HOURS",
         help="how long the run may train, all its tries together; then it is saved and ends",
     )
+    parser.add_argument(
+        "--idle-minutes",
+        type=float,
+        metavar="MINUTES",
+        help="how long the run may go without a step; then it is saved, if it can be, and ends",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print what would be trained; train nothing")
 
 

@@ -38,7 +38,7 @@ EXIT_CODES: Final[Mapping[int, Meaning]] = {
     Exit.FINISHED: Meaning(text="finished", retry=Retry.NONE),
     Exit.FAILED: Meaning(text="failed, for a cause that may pass", retry=Retry.COUNTED),
     Exit.BAD_INPUT: Meaning(text="the input is wrong", retry=Retry.NONE),
-    Exit.LIMIT_REACHED: Meaning(text="maxRunHours reached, and saved", retry=Retry.NONE),
+    Exit.LIMIT_REACHED: Meaning(text="maxRunHours or idleMinutes reached", retry=Retry.NONE),
     Exit.INTERRUPTED: Meaning(text="stopped and saved", retry=Retry.NOT_COUNTED),
 }
 # The run is not finished, and no retry helps until somebody changes something.

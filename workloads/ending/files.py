@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from ending.errors import InputError, one_line
+from ending.exporter import Exporter
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
@@ -34,9 +35,18 @@ class MetricsLog:
 
     FILE = "metrics.jsonl"
 
-    def __init__(self, files: TextFiles, from_step: int, clock: Callable[[], float] = time.monotonic):
-        """Keep an earlier process's lines up to `from_step`. Later steps will be logged again."""
-        self._files, self._clock = files, clock
+    def __init__(
+        self,
+        files: TextFiles,
+        from_step: int,
+        clock: Callable[[], float] = time.monotonic,
+        exporter: Exporter | None = None,
+    ):
+        """Keep an earlier process's lines up to `from_step`. Later steps will be logged again.
+
+        With an `exporter` Prometheus sees the newest value of everything that is logged.
+        """
+        self._files, self._clock, self._exporter = files, clock, exporter
         earlier = (files.read_text(self.FILE) or "").splitlines()
         steps = [_step(line) for line in earlier]
         if broken := steps.count(None):
@@ -51,6 +61,8 @@ class MetricsLog:
         # JSON has no NaN.
         known = {key: value if math.isfinite(value) else None for key, value in values.items()}
         self._lines.append(json.dumps(known))
+        if self._exporter:
+            self._exporter.show(values)
         if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
             self.flush()
 

@@ -31,7 +31,7 @@ from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.recipe_file import RecipeError
 from ending.remembered import remember, remembered
-from ending.time_limit import TimeLimit
+from ending.time_limit import Limits, TimeLimit
 from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _end_on_sigterm() -> None:
 def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: bool) -> int:
     if reason := remembered(run.folder):
         raise InputError(f"{reason} (an earlier try's finding; `pulumi up --replace` of the job looks again)")
-    limit = TimeLimit(run.folder, options.max_run_hours, counts=first)
+    limit = TimeLimit(run.folder, Limits.of(options), counts=first)
     if limit.reached():
         print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
         return Exit.LIMIT_REACHED

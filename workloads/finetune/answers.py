@@ -18,6 +18,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from trl.data_utils import prepare_multimodal_messages
 
 from ending.files import write_or_say
+from ending.time_limit import TimeLimit
 from finetune import sql
 from finetune.attention import PACKED_ROWS
 from finetune.callbacks import ShowProgress
@@ -46,8 +47,15 @@ class Answers(TrainerCallback):
     Nothing is drawn at random, so the answers do not change the training that follows.
     """
 
-    def __init__(self, recipe: Recipe, rows: "Dataset", run: RunFolder, progress: ShowProgress | None):
-        self._recipe, self._run, self._progress = recipe, run, progress
+    def __init__(
+        self,
+        recipe: Recipe,
+        rows: "Dataset",
+        run: RunFolder,
+        progress: ShowProgress | None,
+        limit: TimeLimit,
+    ):
+        self._recipe, self._run, self._progress, self._limit = recipe, run, progress, limit
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
         self.before: dict[str, float] | None = None
         # The trainer's evaluation. It exists after its callbacks.
@@ -102,6 +110,7 @@ class Answers(TrainerCallback):
             for first in range(0, share, BATCH):
                 rows = self._rows.select(own_rows[first : first + BATCH])
                 answers += map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
+                self._limit.progress()
         answers = list(chain.from_iterable(gather_object([answers])))[:count]
         figures = _figures([answer["score"] for answer in answers])
         if self._progress:

@@ -44,6 +44,7 @@ class SaveOnRequest(TrainerCallback):
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         self._driver.begin()
+        self._limit.progress()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -52,6 +53,7 @@ class SaveOnRequest(TrainerCallback):
         asked = self._driver.requested()
         if self._limit.reached():
             asked = Request.STOP_AT_LIMIT
+        self._limit.progress()
         request = Request(int(gather(torch.tensor([asked], device=args.device)).max()))
         if request > self.answered:
             control.should_save = True
@@ -63,6 +65,15 @@ class SaveOnRequest(TrainerCallback):
                 raise end
         # The average since the last line would be lost with the process. Logging checks that it is finite.
         control.should_log = control.should_log or control.should_save
+
+    def on_prediction_step(self, *_: Any, **__: Any) -> None:
+        self._limit.progress()
+
+    def on_evaluate(self, *_: Any, **__: Any) -> None:
+        self._limit.progress()
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        self._limit.progress()
 
 
 class StopUnlessFinite(TrainerCallback):

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The state after a logged step. Loss, accuracy and gradient norm are averages since the last log."""
+    """The state after a logged step. Loss, accuracy and gradient norm are averages since the last log.
+
+    `seconds` is the wall time of the steps since the last log.
+    """
 
     step: int
     steps: int
@@ -17,6 +20,7 @@ class Progress:
     grad_norm: float
     token_accuracy: float
     tokens_per_second: float
+    seconds: float
     seconds_left: float
 
     def line(self) -> str:
@@ -60,7 +64,8 @@ class Pace:
     def measure(self, step: int, steps: int, epoch: float, logs: Mapping[str, float]) -> Progress:
         """Turn the trainer's log into progress. Its `num_tokens` counts from the start of the process."""
         now = self._clock()
-        speed = (logs["num_tokens"] - self._tokens) / max(now - self._last, 1e-9)
+        seconds = now - self._last
+        speed = (logs["num_tokens"] - self._tokens) / max(seconds, 1e-9)
         left = (steps - step) * (now - self._first) / max(step - self._first_step, 1)
         self._last, self._tokens = now, logs["num_tokens"]
         return Progress(
@@ -72,6 +77,7 @@ class Pace:
             grad_norm=logs["grad_norm"],
             token_accuracy=logs["mean_token_accuracy"],
             tokens_per_second=speed,
+            seconds=seconds,
             seconds_left=left,
         )
 

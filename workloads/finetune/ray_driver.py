@@ -19,7 +19,7 @@ from ending.errors import InputError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remember, remembered, submission
-from ending.time_limit import TimeLimit
+from ending.time_limit import Limits, TimeLimit
 from finetune.checkpoint import RunFolder
 from finetune.driver import Request
 from finetune.recipe import Recipe
@@ -38,7 +38,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
             "recipe": recipe,
             "storage": run.storage,
             "run": run.name,
-            "max_run_hours": options.max_run_hours,
+            "limits": Limits.of(options),
             "submission": submission(),
         },
         scaling_config=ScalingConfig(
@@ -62,7 +62,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
     if reason := remembered(run.folder):
         raise InputError(reason)
     if not run.finished():
-        limit = TimeLimit(run.folder, options.max_run_hours)
+        limit = TimeLimit(run.folder, Limits.of(options))
         print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
         return Exit.LIMIT_REACHED
     return Exit.FINISHED
@@ -81,7 +81,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
     if run.finished():
         return
     first = ray.train.get_context().get_world_rank() == 0
-    limit = TimeLimit(run.folder, config["max_run_hours"], counts=first)
+    limit = TimeLimit(run.folder, config["limits"], counts=first)
     if limit.reached() or remembered(run.folder):
         return
     try:

@@ -12,6 +12,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ending.exit_codes import FINAL, Exit
+from ending.time_limit import Limits
 from finetune.checkpoint import RunFolder
 
 CLOSE = PContext.close
@@ -67,8 +68,7 @@ def run_torchrun(run: RunFolder, options: Namespace) -> int:
     arguments += ["--resize"] * options.resize
     if options.batch_for is not None:
         arguments.append(f"--batch-for={options.batch_for}")
-    if options.max_run_hours is not None:
-        arguments.append(f"--max-run-hours={options.max_run_hours}")
+    arguments += Limits.of(options).arguments()
     try:
         elastic_launch(config, sys.executable)("-u", *WORKER, *arguments)
     except SignalException as stopped:

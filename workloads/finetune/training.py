@@ -17,6 +17,7 @@ from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
 from ending.errors import InputError
+from ending.exporter import Exporter
 from ending.files import MetricsLog
 from ending.recipe_file import RecipeError
 from ending.time_limit import TimeLimit
@@ -104,7 +105,7 @@ def _train(
         callbacks.append(StopEarly(patience))
     answers = None
     if test_rows and recipe.evaluation.rows:
-        answers = Answers(recipe, test_rows, run, progress)
+        answers = Answers(recipe, test_rows, run, progress, limit)
         callbacks = [JudgeUntrained(answers), *callbacks, answers]
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
@@ -124,6 +125,7 @@ def _train(
         model = model or load_trained(recipe, trained, arguments.device)
         figures, before = answers.at_the_end(model, outcome.best)
         outcome = replace(outcome, answers=figures, before=before)
+    limit.progress()
     if outcome.finished:
         summary = _summary(recipe, run, outcome)
         publish_result(recipe, run, published, trained, model, arguments, summary)
@@ -142,7 +144,7 @@ def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, s
     print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
     shown = first_row(rows, _processor(recipe), recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
-    return ShowProgress(MetricsLog(run.folder, step), run.folder)
+    return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder)
 
 
 def _begin_together(

@@ -23,6 +23,7 @@ from ending.errors import InputError, PassingError, one_line
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.recipe_file import RecipeError
+from ending.time_limit import Limits
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 
@@ -70,7 +71,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     from maxtext_driver.ray_driver import run_on_ray
 
     placement = Placement(workers=options.workers, topology=options.topology, accelerator=options.accelerator)
-    return run_on_ray(recipe, run, placement, options.max_run_hours)
+    return run_on_ray(recipe, run, placement, Limits.of(options))
 
 
 def dry_run(arguments: list[str]) -> int:

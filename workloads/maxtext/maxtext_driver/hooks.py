@@ -32,7 +32,7 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
     try:
         with (
             patch.object(metric_logger, "MetricLogger", _reporter(run, log, limit)),
-            patch.object(checkpointing, "save_checkpoint", _saver(run, log)),
+            patch.object(checkpointing, "save_checkpoint", _saver(run, log, limit)),
         ):
             yield
     finally:
@@ -48,6 +48,8 @@ def _reporter(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> type:
         def _log_training_metrics(self, metrics: dict[str, Any], step: int) -> None:
             # Every host asks, since one that does not keeps the others waiting.
             drained = ray.train.get_preemption_info()
+            limited = limit.reached()
+            limit.progress()
             progress = progress_of(step, self.config.steps, metrics["scalar"])
             if not (math.isfinite(progress["loss"]) and math.isfinite(progress["grad_norm"])):
                 raise _not_finite(run, step + 1, log)
@@ -56,7 +58,7 @@ def _reporter(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> type:
             print(line(progress), flush=True)
             log.append(progress)
             nonlocal stopping
-            if (drained or limit.reached() or run.told_to_stop()) and not stopping:
+            if (drained or limited or run.told_to_stop()) and not stopping:
                 stopping = True
                 limit.record()
                 # JAX's preemption service tells the other hosts, and MaxText saves and stops.
@@ -71,7 +73,7 @@ def _reporter(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> type:
     return Reporter
 
 
-def _saver(run: RunFolder, log: MetricsLog | None) -> Callable[..., Any]:
+def _saver(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Callable[..., Any]:
     """A function that replaces MaxText's: it saves only a finite state, and only as the run's writer."""
     original = checkpointing.save_checkpoint
 
@@ -83,7 +85,9 @@ def _saver(run: RunFolder, log: MetricsLog | None) -> Callable[..., Any]:
         end = run.writer.replaced() if log is not None else None
         if multihost_utils.broadcast_one_to_all(jnp.array(end is not None)):
             raise end or PassingError(f"another start of run {run.name} is its writer")
-        return original(manager, step, state, *others)
+        saved = original(manager, step, state, *others)
+        limit.progress()
+        return saved
 
     return save
 

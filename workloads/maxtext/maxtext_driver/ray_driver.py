@@ -15,14 +15,14 @@ from ending.errors import InputError, PassingError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
 from ending.remembered import SUBMISSION, remembered, submission
-from ending.time_limit import TimeLimit
+from ending.time_limit import NO_LIMIT, Limits, TimeLimit
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import STOP, Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
 
 
-def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None = None) -> int:
-    """Train on the workers of `placement`, for `max_hours` at most, and return the exit code.
+def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Limits = NO_LIMIT) -> int:
+    """Train on the workers of `placement`, within `limits`, and return the exit code.
 
     A SIGTERM to a worker makes all workers save and return, which Ray does not count as a failure. They are
     started again here. A SIGTERM to this process, as from `ray job stop`, ends the run.
@@ -33,7 +33,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
         PassingError: The workers failed.
     """
     scaling = _scaling(placement)
-    ended = run.first_access(lambda: _ended(recipe, run, placement, max_hours))
+    ended = run.first_access(lambda: _ended(recipe, run, placement, limits))
     to_export = recipe.weights and not run.exported.exists()
     if ended is not None and not (run.finished() and to_export):
         return ended
@@ -46,17 +46,17 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: 
     if recipe.weights and not (run.steps_saved() or (run.weights / "0").exists()):
         _convert(recipe, run)
     saved = -1
-    while not (run.finished() or run.told_to_stop() or TimeLimit(run, max_hours).reached()):
+    while not (run.finished() or run.told_to_stop() or TimeLimit(run, limits).reached()):
         if saved == (saved := run.steps_saved()):
             raise PassingError(f"run {run.name} stopped after step {saved} of {recipe.steps}")
-        _train(run, _trainer(recipe, run, placement, scaling, max_hours))
+        _train(run, _trainer(recipe, run, placement, scaling, limits))
     if run.told_to_stop() and not run.finished():
         print(
             f"run {run.name} was stopped; the same command goes on from step {run.steps_saved()}", flush=True
         )
         return Exit.INTERRUPTED
     if not run.finished():
-        return _limit_reached(run, max_hours)
+        return _limit_reached(run, limits)
     if to_export:
         _convert(recipe, run)
     print(f"run {run.name} is finished: {run.path}", flush=True)
@@ -96,7 +96,7 @@ def _convert(recipe: Recipe, run: RunFolder) -> None:
 
 
 def _trainer(
-    recipe: Recipe, run: RunFolder, placement: Placement, scaling: ScalingConfig, max_hours: float | None
+    recipe: Recipe, run: RunFolder, placement: Placement, scaling: ScalingConfig, limits: Limits
 ) -> JaxTrainer:
     return JaxTrainer(
         train_on_worker,
@@ -105,7 +105,7 @@ def _trainer(
             "output": str(run.output),
             "run": run.name,
             "placement": placement,
-            "max_run_hours": max_hours,
+            "limits": limits,
         },
         # On CPU too: with it Ray joins the workers' JAX processes into one.
         jax_config=JaxConfig(use_tpu=True),
@@ -119,7 +119,7 @@ def _trainer(
     )
 
 
-def _ended(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: float | None) -> int | None:
+def _ended(recipe: Recipe, run: RunFolder, placement: Placement, limits: Limits) -> int | None:
     """Claim the run. Returns the exit code of a run that does not train any more, else None."""
     run.claim(recipe, placement)
     if not run.finished() and run.steps_saved() >= recipe.steps:
@@ -128,11 +128,11 @@ def _ended(recipe: Recipe, run: RunFolder, placement: Placement, max_hours: floa
     if run.finished():
         print(f"run {run.name} is finished already: {run.path}", flush=True)
         return Exit.FINISHED
-    return _limit_reached(run, max_hours) if TimeLimit(run, max_hours).reached() else None
+    return _limit_reached(run, limits) if TimeLimit(run, limits).reached() else None
 
 
-def _limit_reached(run: RunFolder, max_hours: float | None) -> int:
-    print(f"error: {TimeLimit(run, max_hours).sentence}", file=sys.stderr, flush=True)
+def _limit_reached(run: RunFolder, limits: Limits) -> int:
+    print(f"error: {TimeLimit(run, limits).sentence}", file=sys.stderr, flush=True)
     return Exit.LIMIT_REACHED
 
 

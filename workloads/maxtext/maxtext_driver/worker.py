@@ -9,6 +9,7 @@ from typing import Any
 import ray.train
 
 from ending.errors import InputError, PassingError
+from ending.exporter import Exporter
 from ending.files import MetricsLog
 from ending.remembered import remember, remembered
 from ending.time_limit import TimeLimit
@@ -30,7 +31,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
     # The first request to the bucket from this host. It waits for rights that are new here.
     if not run.first_access((run.path / RECORD).exists):
         raise RuntimeError(f"{run.path} is not the driver's; every host must mount the same bucket there")
-    limit = TimeLimit(run, config["max_run_hours"], counts=rank == 0)
+    limit = TimeLimit(run, config["limits"], counts=rank == 0)
     if limit.reached() or remembered(run):
         return
     if rank == 0:
@@ -84,7 +85,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         # Ray has done so already.
         skip_jax_distributed_system=True,
     )
-    log = MetricsLog(run, from_step=saved) if limit.counts else None
+    log = MetricsLog(run, from_step=saved, exporter=Exporter(run.name)) if limit.counts else None
     with hooked(run, log, limit):
         try:
             pre_train.main(arguments)
