@@ -40,6 +40,7 @@ class GoModule:
         commands: The package of each program, by the program's name.
         files: The path of a copy under `.tools/`, by the folder or file of the module.
         version_variable: Variable that the linker sets to the pinned version.
+        tags: Build tags with commas between them.
     """
 
     folder: str
@@ -48,6 +49,7 @@ class GoModule:
     commands: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
     version_variable: str = ""
+    tags: str = ""
 
     @property
     def version(self) -> str:
@@ -74,7 +76,8 @@ class GoModule:
             flags += f" -X {self.version_variable}={self.version}"
         for name, package in self.commands.items():
             with _unfinished(path_of(name)) as target:
-                self._go(["build", "-trimpath", "-ldflags", flags, "-o", str(target), package])
+                options = ["-trimpath", "-tags", self.tags, "-ldflags", flags]
+                self._go(["build", *options, "-o", str(target), package])
         if self.files:
             root = Path(json.loads(self._go(["mod", "download", "-json", self.module]))["Dir"])
             for source, copy in self.files.items():

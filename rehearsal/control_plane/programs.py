@@ -46,4 +46,13 @@ KUBERAY: Final = GoModule(
     commands={"ray-operator": "github.com/ray-project/kuberay/ray-operator"},
     files={"config/crd/bases": "kuberay/crd", "config/rbac": "kuberay/rbac"},
 )
+# No part of the control plane: it asks what the dashboards and alerts ask Google's.
+PROMETHEUS: Final = GoModule(
+    folder="prometheus",
+    minutes=1.5,
+    module="github.com/prometheus/prometheus",
+    commands={name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+    # Only targets that its configuration names. The other kinds are most of the program.
+    tags="remove_all_sd",
+)
 MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)
