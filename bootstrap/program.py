@@ -58,6 +58,7 @@ def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, 
         ("llm-deploy-key", roles.ENCRYPTER, deploy),
     ):
         gcp.kms.CryptoKeyIAMMember(name, crypto_key_id=key.id, role=role, member=identity.member)
+    _let_alert_on_logs(project, deploy)
     commands = stack_accounts(project, settings.stacks, scenarios, deploy)
     return {
         "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", bucket.name),
@@ -67,6 +68,18 @@ def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, 
         "GOOGLE_DEPLOY_ACCOUNT": deploy.email,
         **commands,
     }
+
+
+def _let_alert_on_logs(project: pulumi.Input[str], deploy: gcp.serviceaccount.Account) -> None:
+    role = gcp.projects.IAMCustomRole(
+        "llm-log-alerts",
+        project=project,
+        # Google keeps a deleted role and its id for a week.
+        role_id="llmLogAlerts",
+        title="Alerts of the LLM stacks on logs",
+        permissions=list(roles.ALERTS_ON_LOGS),
+    )
+    gcp.projects.IAMMember("llm-deploy-log-alerts", project=project, role=role.name, member=deploy.member)
 
 
 def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage.Bucket, gcp.kms.CryptoKey]:

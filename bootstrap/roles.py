@@ -13,6 +13,7 @@ PREVIEW: Final[Mapping[str, str]] = {
     "roles/container.viewer": "the cluster, its node pools, and the objects in it",
     "roles/iam.securityReviewer": "who has which role, on the project and on each resource",
     "roles/iam.serviceAccountViewer": "the service accounts",
+    "roles/monitoring.viewer": "the dashboard and the alerts",
     "roles/run.viewer": "the Cloud Run job and service",
     "roles/secretmanager.viewer": "that the secrets exist, not what is in them",
     "roles/serviceusage.serviceUsageViewer": "which APIs are enabled",
@@ -29,11 +30,20 @@ DEPLOY: Final[Mapping[str, str]] = {
     "roles/compute.viewer": "the reservation and the quotas, which `preflight` looks at",
     "roles/container.admin": "the cluster, its node pools, and the objects in it",
     "roles/logging.viewer": "the end of a failed build's log",
+    "roles/monitoring.alertPolicyEditor": "the alerts",
+    "roles/monitoring.dashboardEditor": "the dashboard",
+    "roles/monitoring.notificationChannelEditor": "the address that the alerts go to",
     "roles/run.admin": "the Cloud Run job and service, and who calls it",
     "roles/secretmanager.admin": "the secrets with the training's tokens, and who reads them, no others",
     "roles/serviceusage.serviceUsageAdmin": "enabling APIs",
     "roles/storage.admin": "the stacks' buckets, and who uses them, no others",
 }
+
+# What Google asks for beside the role for alerts (assumption log-alert-role). Its own role with these
+# permissions could send all logs of the project elsewhere.
+ALERTS_ON_LOGS: Final = tuple(
+    f"logging.notificationRules.{verb}" for verb in ("create", "delete", "get", "update")
+)
 
 
 def conditions(scenarios: Iterable[str]) -> dict[str, str]:

@@ -94,6 +94,11 @@ _JOB: Final = _kind(
     ),
 )
 _NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
+_ROLE: Final = _kind("rbac.authorization.k8s.io/v1", "Role", "roles")
+_ROLE_BINDING: Final = _kind("rbac.authorization.k8s.io/v1", "RoleBinding", "roleBindings", "roleRef")
+_CLUSTER_ROLE_BINDING: Final = _kind(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterRoleBindings", "roleRef"
+)
 _DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
 # Objects of kinds that Kubernetes does not bring, such as Ray's and Kueue's, unless they have a record.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")

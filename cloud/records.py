@@ -15,7 +15,10 @@ from cloud.kubernetes import CUSTOM
 from cloud.record import Inputs, Operation, Record
 
 # Groups of the kinds that Kubernetes itself has. GKE has permissions of their own for these.
-_NATIVE: Final = ("apps", "batch", "core", "helm.sh", "networking.k8s.io", "policy")
+_NATIVE: Final = (
+    *("apps", "batch", "core", "helm.sh", "networking.k8s.io", "policy"),
+    "rbac.authorization.k8s.io",
+)
 
 
 class NoRecordError(LookupError):

@@ -64,8 +64,14 @@ def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Dec
         "roles/iam.serviceAccountUser",
         "roles/resourcemanager.projectIamAdmin",
     }
-    assert asked >= with_accounts
-    assert declared.project_roles("llm-deploy-account") == asked - with_accounts
+    # The bootstrap makes a narrower role.
+    for_logs = {"roles/logging.configWriter"}
+    assert asked >= with_accounts | for_logs
+    pipelines = declared.project_roles("llm-deploy-account")
+    assert pipelines == (asked - with_accounts - for_logs) | {"NAME-OF-llm-log-alerts"}
+    (role,) = declared.of_type(":IAMCustomRole").values()
+    prefixes = {permission.rpartition(".")[0] for permission in role["permissions"]}
+    assert prefixes == {"logging.notificationRules"}
     needed = {record.role for record in records.every().values() if record.permissions}
     assert needed | {*iam.ACT_AS.values()} <= asked
 
