@@ -230,6 +230,7 @@ class CloudRunService(Component[CloudRunServiceArgs]):
                 member=member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
+        self.service_name: pulumi.Output[str] = service.name
         self.url: pulumi.Output[str] = pulumi.Output.all(
             urn=service.urn, uri=service.uri, conditions=service.terminal_conditions
         ).apply(lambda known: _address(dry_run=pulumi.runtime.is_dry_run(), **known))

@@ -60,6 +60,16 @@ RAY_OPERATOR: Final = gcp.container.ClusterAddonsConfigRayOperatorConfigArgs(
         gcp.container.ClusterAddonsConfigRayOperatorConfigRayClusterMonitoringConfigArgs(enabled=True)
     ),
 )
+# What GKE measures: its own default on a cluster with GPUs, stated because the dashboards depend on it.
+# Managed Prometheus collects what the pods show (assumption dcgm-package).
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/configure-metrics
+_MONITORING: Final = gcp.container.ClusterMonitoringConfigArgs(
+    enable_components=[
+        *("SYSTEM_COMPONENTS", "STORAGE", "HPA", "POD", "DAEMONSET", "DEPLOYMENT", "STATEFULSET"),
+        *("CADVISOR", "KUBELET", "DCGM", "JOBSET"),
+    ],
+    managed_prometheus=gcp.container.ClusterMonitoringConfigManagedPrometheusArgs(enabled=True),
+)
 
 
 def _encrypted_objects(kms_key: str | None) -> gcp.container.ClusterDatabaseEncryptionArgs | None:
@@ -112,7 +122,6 @@ class Cluster(Component[ClusterArgs]):
         nodes: Node pools that a pod for any node must wait for. Empty if the cluster creates nodes for pods.
         kms_key: Path of the key that encrypts the nodes' boot disks. None means a key of Google's.
         connect: Command that connects kubectl to the cluster.
-        monitoring: Address of the console page with the metrics of the cluster, its GPUs and its TPUs.
         workload_pool: Workload identity pool of the cluster's service accounts.
     """
 
@@ -165,6 +174,7 @@ class Cluster(Component[ClusterArgs]):
                 recurring_window=_ANY_TIME, maintenance_exclusions=[_NO_UPGRADE] if args.hold_upgrades else []
             ),
             resource_labels=args.labels,
+            monitoring_config=_MONITORING,
             database_encryption=_encrypted_objects(args.kms_key),
             # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,
@@ -177,12 +187,6 @@ class Cluster(Component[ClusterArgs]):
         self._provider = self._kubernetes_provider(name, self.resource, args.control_plane)
         self.nodes: list[pulumi.Resource] = self._nodes(name, args)
         self.connect: pulumi.Output[str] = args.control_plane.connect(self.resource)
-        self.monitoring: pulumi.Output[str] = pulumi.Output.format(
-            "https://console.cloud.google.com/kubernetes/clusters/details/{0}/{1}/observability?project={2}",
-            self.resource.location,
-            self.resource.name,
-            self.resource.project,
-        )
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import ClassVar, Generic, Literal, TypeVar, dataclass_transform
 import pulumi
 
 # Parts of a system, in the order in which its picture shows them.
-Group = Literal["network", "image", "cluster", "identity", "storage", "workload"]
+Group = Literal["network", "image", "cluster", "identity", "storage", "workload", "monitoring"]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

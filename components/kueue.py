@@ -69,6 +69,33 @@ class Kueue(Component[KueueArgs]):
             opts=home.running_in(self, [*args.cluster.nodes, *args.depends_on]),
         )
 
+        self._declare_metrics(name, home)
+
+    def _declare_metrics(self, name: str, home: Namespace) -> None:
+        """Has Managed Prometheus read the managers' metrics, with the token of an account of its own."""
+        holes = {"namespace": NAMESPACE}
+
+        def create(what: str, depends_on: Sequence[pulumi.Resource] = ()) -> pulumi.Resource:
+            manifest = Manifest(MANIFESTS / f"kueue-{what}.yaml", holes)
+            return manifest.create(f"{name}-kueue-{what}", home.inside(self, depends_on))
+
+        account = create("metrics-account")
+        # The SDK's class keeps the token out of the plain state.
+        token = kubernetes.core.v1.Secret(
+            f"{name}-kueue-metrics-token",
+            metadata=kubernetes.meta.v1.ObjectMetaArgs(
+                name="metrics-reader-token",
+                namespace=NAMESPACE,
+                annotations={"kubernetes.io/service-account.name": "metrics-reader"},
+            ),
+            # Kubernetes writes the token.
+            type="kubernetes.io/service-account-token",
+            opts=home.inside(self, [account]),
+        )
+        access = [create("metrics-access", [account, self._release])]
+        access += [create("metrics-token-readers", [create("metrics-token-role")])]
+        create("monitoring", [self._release, token, *access])
+
     def inside(
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:

@@ -53,12 +53,17 @@ class ModelServerArgs(Args):
 
 
 class ModelServer(Component[ModelServerArgs]):
-    """Identical servers behind one address inside the cluster."""
+    """Identical servers behind one address inside the cluster.
+
+    Attributes:
+        pod_labels: Labels of the servers' pods.
+    """
 
     group = "workload"
 
     def _declare(self, name: str, args: ModelServerArgs) -> None:
         self.server_name = args.server_name
+        self.pod_labels: Mapping[str, str] = {"app": args.server_name}
         self._kubectl = args.namespace.kubectl
         names = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}

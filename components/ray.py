@@ -15,6 +15,8 @@ from components.namespace import Namespace
 from components.run import Run, RunArgs
 from components.training_code import TrainingCode
 
+# Labels of the pods that train.
+RAY_WORKERS: Final[Mapping[str, str]] = {"ray.io/node-type": "worker"}
 # Lets GKE's Ray operator and Managed Prometheus reach a Ray cluster from outside its namespace.
 INGRESS_FROM_PLATFORM: Final = MANIFESTS / "ingress-from-platform.yaml"
 # KubeRay accepts 53 characters. The workers of a TPU slice find each other by the Service CLUSTER-headless.

@@ -63,6 +63,12 @@ _REFUSALS: Final = (
         r'no matches for kind "AutoscalingMetric" in version "autoscaling\.gke\.io/',
         "GKE has not installed the definition of metrics of pods yet",
     ),
+    # assumption pod-monitoring-kind
+    (
+        "kubernetes",
+        r'no matches for kind "PodMonitoring" in version "monitoring\.googleapis\.com/',
+        "GKE has not installed the definitions of Managed Prometheus yet",
+    ),
     # Kueue is ready when it has its certificates and its webhook listens. The API server may need some
     # seconds more to reach it. https://github.com/kubernetes-sigs/kueue/issues/13036
     ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),

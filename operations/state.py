@@ -58,7 +58,8 @@ class Resource:
     @property
     def project(self) -> str:
         """Id of its Google project, empty if nothing says so."""
-        return self._parts.get("projects") or str(self.outputs.get("project") or "")
+        # The id of a dashboard has the number of the project.
+        return str(self.outputs.get("project") or "") or self._parts.get("projects", "")
 
     @property
     def has_random_name(self) -> bool:

@@ -10,8 +10,8 @@ from google.auth.exceptions import DefaultCredentialsError
 
 from cloud.credentials import CredentialSettings, find_credentials
 from components.retries import wait_out_refusals
-from stacks.platform import StackSettings
 from stacks.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
+from stacks.shared_settings import StackSettings
 
 Outputs = Mapping[str, pulumi.Input[str]]
 

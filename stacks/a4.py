@@ -7,7 +7,7 @@ import pulumi
 
 from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, Accelerator
 from components.capacity import Capacity, CapacityType
-from stacks.platform import CapacityKind, GkeSettings
+from stacks.shared_settings import CapacityKind, GkeSettings
 
 GPUS_PER_NODE: Final = 8
 # A pod that has a node to itself. This is less than the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform

@@ -4,9 +4,10 @@ import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
 from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
+from stacks.monitoring import GPUS, gke_monitoring
 from stacks.platform import Site
 from stacks.served_run import command_to_serve
-from stacks.torchrun import TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
 from stacks.training import AwaitableSettings, GemmaRecipe, run_name, training_platform
 
 
@@ -63,7 +64,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": platform.cluster.connect,
-        "openMonitoring": platform.cluster.monitoring,
+        **gke_monitoring(site, settings, platform, [*GPUS, "training", "tokens"], trainers={"app": SERVICE}),
         **job.commands("watchTraining"),
         **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),

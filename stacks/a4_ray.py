@@ -6,9 +6,10 @@ import pulumi
 from pydantic import Field
 
 from components.fingerprint import joined
-from components.ray import RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
+from components.ray import RAY_WORKERS, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
+from stacks.monitoring import GPUS, gke_monitoring
 from stacks.platform import Site
 from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
@@ -66,7 +67,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": platform.cluster.connect,
-        "openMonitoring": platform.cluster.monitoring,
+        **gke_monitoring(
+            site, settings, platform, [*GPUS, "training", "tokens", "ray"], trainers=RAY_WORKERS
+        ),
         **job.commands(),
         **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),

@@ -17,6 +17,7 @@ from components.cloud_run import (
     Ingress,
 )
 from components.identity import EVERYBODY, GoogleServiceAccount, GoogleServiceAccountArgs, check_member
+from components.monitoring import Monitoring
 from components.network import Network, NetworkArgs
 from components.training_code import BucketCode, BucketCodeArgs
 from stacks import questions, training, vllm
@@ -168,7 +169,19 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         folder = BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}")
         wait_for = [job.finished, *egress, *bucket.access]
         service = _service(site, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
-    return _outputs(settings, bucket, job, service, run)
+    monitoring = _monitoring(site, settings, job, service)
+    return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}
+
+
+def _monitoring(
+    site: Site, settings: Settings, job: CloudRunJob, service: CloudRunService | None
+) -> Monitoring:
+    charts, alerts, names = ["cloud-run-job"], ["execution-failed"], {"job": job.job_name}
+    if service:
+        charts.append("cloud-run-service")
+        alerts.append("instances-idle")
+        names["service"] = service.service_name
+    return site.monitoring(settings, charts, alerts, names)
 
 
 def _service(

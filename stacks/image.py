@@ -11,8 +11,9 @@ from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
 from components.image import ContainerRepository, ContainerRepositoryArgs, Image
 from stacks import pins
 from stacks.packages import REQUIREMENTS, with_packages
-from stacks.platform import WORKLOADS, ImageByDigest, Site, StackSettings
+from stacks.platform import WORKLOADS, Site
 from stacks.reader import REGION, Hint
+from stacks.shared_settings import ImageByDigest, StackSettings
 
 
 class ImageSettings(StackSettings):

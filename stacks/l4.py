@@ -7,7 +7,7 @@ from pydantic import field_validator
 
 from cloud.machines import L4, Machine, allocatable_disk_gib
 from components.capacity import Capacity
-from stacks.platform import StackSettings
+from stacks.shared_settings import StackSettings
 
 # Part of a node's boot disk, in GB, for each pod that the node's GPUs can serve: for images and scratch
 # space.

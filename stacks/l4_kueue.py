@@ -17,6 +17,7 @@ from stacks import pins, questions, vllm
 from stacks.hub_model import HubModel
 from stacks.l4 import autopilot_selector, disk_gb, pod_size
 from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings
+from stacks.monitoring import GPUS, QUEUE, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
 from stacks.served_run import (
@@ -25,7 +26,7 @@ from stacks.served_run import (
     served_run,
     values_of,
 )
-from stacks.torchrun import TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
 from stacks.training import GemmaRecipe, TrainingPlatform, run_name, training_platform
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
@@ -151,7 +152,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     job = _fine_tune(site, settings, platform, queue, nodes, run)
     return {
         "connect": platform.cluster.connect,
-        "openMonitoring": platform.cluster.monitoring,
+        **gke_monitoring(
+            site,
+            settings,
+            platform,
+            [*GPUS, QUEUE, "serving", "training", "tokens"],
+            trainers={"app": SERVICE},
+            servers=server.pod_labels,
+        ),
         "watchQueue": f"{platform.namespace.kubectl} get workloads --watch",
         **server.commands(),
         **questions.outputs(settings.trained_recipe.data if settings.serve == "run" else None),

@@ -9,8 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud.machines import G2_MACHINES, L4, Machine
 from components.capacity import CapacityType
 from stacks.l4 import L4Settings
-from stacks.platform import GkeSettings
 from stacks.reader import Hint
+from stacks.shared_settings import GkeSettings
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.

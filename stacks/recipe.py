@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar, Final
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
-from stacks.platform import WORKLOADS, RunSettings
+from stacks.platform import WORKLOADS
 from stacks.reader import Hint
+from stacks.shared_settings import RunSettings
 
 RECIPE: Final = Hint(values="the name of a shipped recipe, or the path of a recipe file")
 # Commands, file names and names of runs contain a recipe's name. A run's name has at most 63 characters, and

@@ -10,9 +10,11 @@ from components.bucket import ExistingBucket, ExistingBucketArgs
 from components.model_server import ModelServer, ModelServerArgs
 from stacks import questions, vllm
 from stacks.l4 import L4Settings, autopilot_selector, pod_size
-from stacks.platform import WORKLOADS, GkeSettings, Site, gke_platform
+from stacks.monitoring import GPUS, gke_monitoring
+from stacks.platform import WORKLOADS, Site, gke_platform
 from stacks.reader import Hint
 from stacks.served_run import ServedRunSettings, served_run, values_of
+from stacks.shared_settings import GkeSettings
 
 # A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
 # those of the GPU, because the weights go through memory.
@@ -90,6 +92,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": platform.cluster.connect,
+        **gke_monitoring(site, settings, platform, [*GPUS, "serving"], servers=server.pod_labels),
         **server.commands(),
         **questions.outputs_of_run(run.finished),
     }

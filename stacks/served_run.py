@@ -11,7 +11,7 @@ from cloud.machines import L4
 from components.bucket import Storage
 from components.served_run import ServedRun, ServedRunArgs
 from stacks import vllm
-from stacks.platform import StackSettings
+from stacks.shared_settings import StackSettings
 from stacks.vllm import VllmSettings
 
 # The digest at the end of a run's own name, see `stacks.training.run_name`.

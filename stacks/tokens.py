@@ -9,8 +9,9 @@ from pydantic import SecretStr, field_validator
 
 from components.namespace import Namespace
 from components.token import HuggingFaceToken, Token, TokenArgs
-from stacks.platform import Site, StackSettings
+from stacks.platform import Site
 from stacks.reader import Hint
+from stacks.shared_settings import StackSettings
 
 # An access token, or the token of a sign-in at the Hub.
 _TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")

@@ -11,9 +11,10 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.capacity import CapacityType
-from components.ray import BUCKET_MOUNT, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
+from components.ray import BUCKET_MOUNT, RAY_WORKERS, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
+from stacks.monitoring import TPUS, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
 from stacks.recipe import RECIPE
@@ -195,7 +196,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     serve = {"serveRun": command_to_serve(settings, platform.bucket, run)} if is_exported else {}
     return {
         "connect": platform.cluster.connect,
-        "openMonitoring": platform.cluster.monitoring,
+        **gke_monitoring(
+            site, settings, platform, [*TPUS, "training", "tokens-per-chip", "ray"], trainers=RAY_WORKERS
+        ),
         **job.commands(),
         **platform.bucket.commands(run, "checkpoints"),
         **serve,

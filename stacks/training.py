@@ -22,17 +22,10 @@ from components.token import Token, WandbKey
 from components.training_code import BucketCode, TrainingCode, TrainingCodeArgs
 from stacks.fit import command_for, doubt_of, is_known
 from stacks.image import ImageSettings, from_same_repository, training_image
-from stacks.platform import (
-    WORKLOADS,
-    BucketSettings,
-    GkePlatform,
-    GkeSettings,
-    Site,
-    StandardNodes,
-    gke_platform,
-)
+from stacks.platform import WORKLOADS, GkePlatform, Site, StandardNodes, gke_platform
 from stacks.reader import Hint
 from stacks.recipe import RECIPE, RecipeSettings
+from stacks.shared_settings import BucketSettings, GkeSettings
 from stacks.tokens import HUB_TOKEN, TokenSettings, one_word, tokens_of
 from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
 
@@ -66,8 +59,9 @@ class TrainingSettings(BucketSettings, ImageSettings, RecipeSettings, TokenSetti
 
     @property
     def run_arguments(self) -> list[str]:
-        """The trainer's arguments for its time limit."""
-        return [] if self.max_run_hours is None else [f"--max-run-hours={self.max_run_hours}"]
+        """The trainer's arguments for its limits."""
+        limits = {"--max-run-hours": self.max_run_hours, "--idle-minutes": self.idle_minutes}
+        return [f"{option}={limit}" for option, limit in limits.items() if limit]
 
 
 class GemmaSettings(TrainingSettings):
@@ -104,7 +98,7 @@ class GemmaSettings(TrainingSettings):
 
     @property
     def run_arguments(self) -> list[str]:
-        """The trainer's arguments for its time limit, and for another number of GPUs."""
+        """The trainer's arguments for its limits, and for another number of GPUs."""
         return [*super().run_arguments, *["--resize"] * (self.resume == "resize")]
 
     def sized(self, gpus: int) -> list[int]:

@@ -8,8 +8,8 @@ from pydantic import Field, field_validator
 
 from components.image import Image
 from stacks import pins
-from stacks.platform import ImageByDigest, StackSettings
 from stacks.reader import Hint
+from stacks.shared_settings import ImageByDigest, StackSettings
 
 PORT: Final = 8000
 # The place of a finished run in the containers that serve it.

@@ -100,10 +100,15 @@ def check_run_limit(plan: StackPlan, _clients: Clients) -> Iterator[Finding]:
     """Checks that a run ends by itself. What remains up is in the cost of a forgotten month."""
     if not plan.has_runs:
         return
-    hours = plan.setting("maxRunHours")
+    hours, idle_minutes = plan.setting("maxRunHours"), plan.setting("idleMinutes")
+    if idle_minutes == "0":
+        yield warning(
+            "idleMinutes is 0: a run that hangs holds its accelerators until somebody looks",
+            f"pulumi config rm idleMinutes --stack {plan.stack}",
+        )
     if hours is None:
         yield warning(
-            "maxRunHours is not set: a run that hangs holds its accelerators until somebody looks",
+            "maxRunHours is not set: a run that makes slow progress holds its accelerators until its end",
             f"pulumi config set maxRunHours 8 --stack {plan.stack}",
         )
     else:

@@ -30,6 +30,7 @@ def test_open_egress_leaves_the_policy_for_egress_out_and_keeps_those_for_ingres
     assert {policy.name for policy in policies} == {
         "a4-ray-ingress-from-inside",
         "a4-ray-ingress-from-platform",
+        "a4-ray-ingress-to-metrics",
     }
 
 

@@ -6,8 +6,9 @@ import pulumi
 import pytest
 
 from components.capacity import Capacity, CapacityType, Reservation
-from stacks.platform import BucketSettings, GkeSettings, RunSettings, Site, StackSettings
+from stacks.platform import Site
 from stacks.reader import SettingsError, keys_of
+from stacks.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -152,6 +153,6 @@ def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) 
 def test_a_scenario_without_runs_or_a_bucket_has_no_settings_of_them() -> None:
     """A server that took `maxRunHours` would be told that it ends by itself."""
     assert not {"maxRunHours", "run", "bucket", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
-    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"maxRunHours", "run"}
+    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"idleMinutes", "maxRunHours", "run"}
     of_buckets = {*keys_of(BucketSettings)} - {*keys_of(StackSettings)}
     assert of_buckets == {"bucket", "bucketName", "forceDestroy"}

@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from ending.errors import InputError, one_line
-from ending.exporter import Exporter
+
+if TYPE_CHECKING:
+    # Only the process that trains has the library.
+    from ending.exporter import Exporter
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
@@ -40,7 +43,7 @@ class MetricsLog:
         files: TextFiles,
         from_step: int,
         clock: Callable[[], float] = time.monotonic,
-        exporter: Exporter | None = None,
+        exporter: "Exporter | None" = None,
     ):
         """Keep an earlier process's lines up to `from_step`. Later steps will be logged again.
 

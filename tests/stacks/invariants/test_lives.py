@@ -1,5 +1,6 @@
 """Every stack: what changes nothing, what is protected, what is left, and what its page says."""
 
+import json
 import re
 
 import pytest
@@ -54,14 +55,13 @@ def test_everything_is_destroyed_with_it(life: Life) -> None:
     assert life.left == []
 
 
-def test_the_console_shows_the_cluster_of_a_training(stack: str, life: Life) -> None:
-    has_trainings = stack in plans.stacks_with("clusterName", "recipe")
-    assert ("openMonitoring" in life.outputs) == has_trainings
-    if not has_trainings:
-        return
-    (name, location), *_ = re.findall(r"get-credentials (\S+) --location (\S+)", life.outputs["connect"])
-    place = f"{location}/{name}"
-    assert life.outputs["openMonitoring"] == (
-        f"https://console.cloud.google.com/kubernetes/clusters/details/{place}/observability"
-        "?project=rehearsal-project"
+def test_an_output_opens_the_dashboard_of_the_stack(life: Life) -> None:
+    dashboards = plans.of_type(life.standing, ":Dashboard")
+    if not dashboards:
+        pytest.skip("the walkthrough's scenarios have no dashboard")
+    (dashboard,) = dashboards
+    assert re.fullmatch(
+        r"https://console\.cloud\.google\.com/monitoring/dashboards/builder/\d+\?project=rehearsal-project",
+        life.outputs["openMonitoring"],
     )
+    assert json.loads(dashboard.inputs["dashboardJson"])["labels"]

@@ -8,8 +8,9 @@ from pydantic import Field
 from components.batch_job import BatchJob, BatchJobArgs
 from components.capacity import CapacityType
 from components.image import Image
-from stacks.platform import BucketSettings, CapacityKind, GkeSettings, RunSettings, Site, gke_platform
+from stacks.platform import Site, gke_platform
 from stacks.reader import Hint, parsed_by
+from stacks.shared_settings import BucketSettings, CapacityKind, GkeSettings, RunSettings
 
 
 class Settings(GkeSettings, BucketSettings, RunSettings):

@@ -7,8 +7,9 @@ from pydantic import Field
 
 from components.image import Image
 from components.model_server import ModelServer, ModelServerArgs
-from stacks.platform import GkeSettings, Site, gke_platform
+from stacks.platform import Site, gke_platform
 from stacks.reader import Hint, parsed_by
+from stacks.shared_settings import GkeSettings
 
 
 class Settings(GkeSettings):

@@ -1,0 +1,76 @@
+"""The dashboard of every stack, the alerts for an address, and the limit of a run that does nothing."""
+
+import json
+
+import pytest
+
+from components.monitoring import ALERTS, DASHBOARDS
+from tests import plans
+from tests.prometheus import charts
+from tests.stacks.configuration import problems
+
+EMAIL = "somebody@example.com"
+ON_CLOUD_RUN = {"execution-failed", "instances-idle"}
+ON_GKE = {"accelerators-idle", "job-failed", "pods-pending"}
+
+
+def alerts(stack: str) -> set[str]:
+    plan = plans.shipped(stack, alertEmail=EMAIL)
+    return {policy.name.removeprefix(f"{stack}-") for policy in plans.of_type(plan, ":AlertPolicy")}
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_without_an_address_there_is_a_dashboard_and_no_alert(stack: str) -> None:
+    plan = plans.shipped(stack)
+    assert charts(plan)
+    assert not plans.of_type(plan, ":AlertPolicy") + plans.of_type(plan, ":NotificationChannel")
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_an_address_gets_the_alerts_of_its_stack(stack: str) -> None:
+    plan = plans.shipped(stack, alertEmail=EMAIL)
+    channel = plans.only(plan, ":NotificationChannel").inputs
+    assert (channel["type"], channel["labels"]) == ("email", {"email_address": EMAIL})
+    expected = ON_CLOUD_RUN if stack == "cloudrun-vllm" else ON_GKE
+    assert alerts(stack) == expected | ({"queue-pending"} if stack == "l4-kueue" else set())
+    for policy in plans.of_type(plan, ":AlertPolicy"):
+        assert policy.inputs["userLabels"]["stack"] == stack
+        assert f"python -m operations status --stack {stack}" in policy.inputs["documentation"]["content"]
+
+
+def test_every_file_of_charts_and_alerts_belongs_to_a_stack() -> None:
+    titles = {title for stack in plans.STACKS for title in charts(plans.shipped(stack))}
+    for file in DASHBOARDS.glob("*.yaml"):
+        assert [title for title in titles if f"title: {title}\n" in file.read_text()], file.name
+    assert {file.stem for file in ALERTS.glob("*.yaml")} == {
+        name for stack in plans.STACKS for name in alerts(stack)
+    }
+
+
+def test_a_service_that_is_not_there_has_no_chart_and_no_alert() -> None:
+    plan = plans.shipped("cloudrun-vllm", serve="nothing", alertEmail=EMAIL)
+    assert "Instances" not in charts(plan)
+    assert [policy.name for policy in plans.of_type(plan, ":AlertPolicy")] == [
+        "cloudrun-vllm-execution-failed"
+    ]
+
+
+@pytest.mark.parametrize("address", ["somebody", "a b@example.com", "a@b"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    (problem,) = problems({"llm-stacks:alertEmail": address})
+    assert problem.startswith("alertEmail: ") and "an e-mail address" in problem
+
+
+@pytest.mark.parametrize(
+    ("minutes", "option"), [("", "--idle-minutes=60"), ("15", "--idle-minutes=15"), ("0", None)]
+)
+def test_the_trainer_gets_its_limit_unless_it_is_off(minutes: str, option: str | None) -> None:
+    settings = {"idleMinutes": minutes} if minutes else {}
+    command = json.dumps(plans.training(plans.shipped("a4-accelerate", **settings)).inputs)
+    assert (option in command) if option else "--idle-minutes" not in command
+
+
+def test_a_limit_that_ends_a_run_while_it_loads_is_refused() -> None:
+    assert problems({"llm-stacks:idleMinutes": "5"}) == [
+        "idleMinutes: a run may need 5 minutes to load its model; set 15 or more, or 0 for no limit"
+    ]
