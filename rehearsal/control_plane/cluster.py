@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from engine import go_build
 from engine.go_build import Log
-from rehearsal.control_plane import kwokctl, metrics_of_pods, programs, ray_operator
+from rehearsal.control_plane import kinds, kwokctl, programs, ray_operator
 from rehearsal.control_plane.api import Api, Object, until
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
@@ -79,7 +79,7 @@ class ControlPlane:
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
         until(lambda: "the control plane to be ready", lambda: self._is_ready(folder))
-        metrics_of_pods.install_kind(self.api)
+        kinds.install(self.api)
         (folder / "ray").mkdir()
         self.ray_operator = Controller("ray-operator", folder / "ray", self.kubeconfig)
         started.callback(self.ray_operator.stop)

@@ -41,6 +41,7 @@ class KueueRelease:
 
     Attributes:
         manager: Its manager.
+        metrics: Host and port of the manager's metrics, empty before `install`.
     """
 
     def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
@@ -48,6 +49,7 @@ class KueueRelease:
         self._folder = folder
         self.manager = Controller("kueue", folder, administrator)
         self._objects: list[Object] = []
+        self.metrics = ""
 
     @property
     def installed(self) -> bool:
@@ -69,9 +71,10 @@ class KueueRelease:
         shutil.rmtree(self._folder, ignore_errors=True)  # files of an earlier release
         self._folder.mkdir()
         objects = self._render(values, namespace)
-        health, port = free_ports(2)
+        health, port, metrics = free_ports(3)
         self._check(_one(objects, "ConfigMap"))
-        self._objects = _adapt(objects, health, port, self._folder)
+        self._objects = _adapt(objects, health, port, metrics, self._folder)
+        self.metrics = f"127.0.0.1:{metrics}"
         for tree in self._objects:
             self._api.apply(tree)
         establish(self._api, [tree for tree in self._objects if tree["kind"] == _CRD])
@@ -160,13 +163,14 @@ class KueueRelease:
         )
 
 
-def _adapt(objects: list[Object], health: int, port: int, certificates: Path) -> list[Object]:
+def _adapt(objects: list[Object], health: int, port: int, metrics: int, certificates: Path) -> list[Object]:
     """The chart's objects for a manager that is a process of this machine.
 
     Args:
         objects: The objects that Helm renders. They are changed.
         health: Port of the manager's health checks.
         port: Port of its webhooks.
+        metrics: Port of its metrics.
         certificates: Folder of their certificates.
     """
     # Kueue would serve its own API on a fixed port, with a certificate in a fixed folder.
@@ -183,7 +187,7 @@ def _adapt(objects: list[Object], health: int, port: int, certificates: Path) ->
     configuration = yaml.safe_load(data[_CONFIGURATION])
     configuration |= {
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-        "metrics": {"bindAddress": "0"},
+        "metrics": {**configuration["metrics"], "bindAddress": f"127.0.0.1:{metrics}"},
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
     }

@@ -15,13 +15,11 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import urllib3
-import yaml
 from urllib3.exceptions import HTTPError
 
-from rehearsal.control_plane.api import Api, Object, establish, is_true, until
+from rehearsal.control_plane.api import Api, Object, is_true, until
 from rehearsal.loopback import LoopbackServer, Request
 
-_DEFINITION: Final = Path(__file__).with_name("autoscaling-metric.yaml")
 _VERSION, _KIND = "autoscaling.gke.io/v1beta1", "AutoscalingMetric"
 _GROUP: Final = "custom.metrics.k8s.io"
 _SERVED: Final = f"{_GROUP}/v1beta2"
@@ -37,13 +35,6 @@ _SERVICE: Final[Object] = {
 
 # Reads a metric of a pod: its name as Prometheus has it, and the endpoint in the pod. None if there is none.
 Read = Callable[[Object, Object, str], float | None]
-
-
-def install_kind(api: Api) -> None:
-    """Makes the API server accept objects of the kind AutoscalingMetric."""
-    kind = yaml.safe_load(_DEFINITION.read_text())
-    api.create(kind)
-    establish(api, [kind])
 
 
 def scrape(pod: Object, endpoint: Object, name: str) -> float | None:

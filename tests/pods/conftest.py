@@ -18,13 +18,15 @@ from rehearsal.run.stage import CloudRunStage, Stage
 from rehearsal.run.surroundings import Surroundings
 from tests import plans
 
+PROGRAMS = (*programs.MODULES, programs.PROMETHEUS)
+
 
 @pytest.fixture(scope="session")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Builds what is missing, and moves the tests into a network of their own. Returns its hosts file."""
-    if reason := network.missing() or go_build.missing(programs.MODULES):
+    if reason := network.missing() or go_build.missing(PROGRAMS):
         pytest.skip(reason)
-    go_build.build(programs.MODULES, print)
+    go_build.build(PROGRAMS, print)
     lookup.find(print)
     hosts = tmp_path_factory.mktemp("network") / "hosts"
     network.enter(hosts)

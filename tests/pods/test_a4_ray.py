@@ -17,10 +17,18 @@ from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.container import Process
 from rehearsal.run.stage import TIMEOUT, Stage
 from rehearsal.run.surroundings import Surroundings
+from tests import plans
+from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 
 STEPS = 24  # on_a_cpu/sitecustomize.py
 # A training with these options saves neither at its end nor on its period.
 ENDLESS = ("--set=training.epochs=9999", "--set=training.save_every_steps=9999")
+WORKERS, RAY_PORT = 2, 8080
+MONITORING: Object = {
+    "apiVersion": "monitoring.googleapis.com/v1",
+    "kind": "PodMonitoring",
+    "metadata": {"name": "training", "namespace": "ray"},
+}
 SAVE_OFTEN = "--set=training.save_every_steps=6"
 
 
@@ -174,10 +182,42 @@ def ray(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Ray]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(ray: Ray) -> Training:
+def unanswered(ray: Ray, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the dashboard asks about trainer and Ray, and Prometheus does not know while the job trains."""
+    plan, api = plans.standing_plan(ray.stage.stack), ray.stage.api
+    ray.first.waits_for("its Ray cluster", lambda: ray.first.status().get("rayClusterName"))
+    ray.first.waits_for("its workers", lambda: len(_addresses(ray.first.pods("worker"))) == WORKERS)
+    workers, cluster = ray.first.pods("worker"), cluster_of(plan)
+    monitoring = api.get(MONITORING)
+    assert monitoring
+    ports = {port_of(pod, monitoring) for pod in workers}
+    trainers = {name: f"{address}:{port}" for name, address in _addresses(workers).items() for port in ports}
+    nodes = {name: f"{address}:{RAY_PORT}" for name, address in _addresses(workers).items()}
+    # GKE's add-on collects Ray's own metrics, in the same way.
+    of_ray = {**monitoring, "metadata": {**monitoring["metadata"], "name": "ray"}}
+    jobs = [scrape_config(api, monitoring, trainers, cluster), scrape_config(api, of_ray, nodes, cluster)]
+    queries = [query for queries in charts(plan).values() for query in queries]
+    asked = [query for query in queries if re.search(r"\b(ray|training)_", query)]
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), jobs) as prometheus:
+        prometheus.comes_to_know("training_loss")
+        return [query for query in asked if not prometheus.knows(query)]
+
+
+def _addresses(pods: list[Object]) -> dict[str, str]:
+    """The addresses of the pods that have one, by name."""
+    every = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in pods}
+    return {name: address for name, address in every.items() if address}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(ray: Ray, unanswered: list[str]) -> Training:
     """The stack's own training, at its end."""
     ray.first.ends()
     return ray.first
+
+
+def test_prometheus_answers_what_the_dashboard_asks(unanswered: list[str]) -> None:
+    assert unanswered == []
 
 
 def test_the_job_trains_to_its_end_and_leaves_an_adapter(undisturbed: Training) -> None:

@@ -27,7 +27,7 @@ PODS: Final = {
     (MONITORING, "collector"): {},
 }
 # Ports at which all of them listen.
-PORTS: Final = (8000, 8080, 8265, 29500)
+PORTS: Final = (8000, 8001, 8080, 8265, 29500)
 SCRIPT: Final = "; ".join(f"python -m http.server {port} >/dev/null 2>&1 &" for port in PORTS).replace(
     "&;", "&"
 )
@@ -165,6 +165,8 @@ Apply = Callable[[Object], Object]
         ("workloads/l4-kueue/ingress-to-serving.yaml", "trainer", "server", 8000),
         ("components/manifests/ingress-from-inside.yaml", "trainer", "head", 8265),
         ("components/manifests/ingress-from-platform.yaml", "collector", "head", 8080),
+        ("components/manifests/ingress-to-metrics.yaml", "collector", "server", 8000),
+        ("components/manifests/ingress-to-metrics.yaml", "collector", "trainer", 8001),
     ],
 )
 def test_what_a_policy_of_the_program_allows_passes_and_is_refused_without_it(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine import lookup
+from engine import go_build, lookup
 from engine.project import ROOT
+from rehearsal.control_plane import programs
 from rehearsal.pods import image, network
 from rehearsal.run.surroundings import REAL_SERVER, Surroundings
 from tests.serving.shapes import SHAPES
@@ -18,8 +19,9 @@ from tests.serving.visits import Visit, visited
 @pytest.fixture(scope="session")
 def _network(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Moves the tests into a network of their own."""
-    if reason := network.missing() or image.missing(REAL_SERVER):
+    if reason := network.missing() or image.missing(REAL_SERVER) or go_build.missing([programs.PROMETHEUS]):
         pytest.skip(reason)
+    go_build.build([programs.PROMETHEUS], print)
     lookup.find(print)
     network.enter(tmp_path_factory.mktemp("network") / "hosts")
 

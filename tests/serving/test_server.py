@@ -62,6 +62,10 @@ def test_it_has_the_metrics_of_an_autoscaler(metric: str, visit: Visit) -> None:
     assert metric in names
 
 
+def test_prometheus_answers_what_the_dashboard_asks(visit: Visit) -> None:
+    assert visit.unanswered == []
+
+
 def test_requests_in_flight_at_its_end_are_answered(visit: Visit) -> None:
     """Sixteen clients ask on and on while the platform ends the server."""
     sent = [request for request in visit.last if request.sent < visit.sigterm]

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -24,6 +25,7 @@ from rehearsal.run.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.forwarding_cluster import ForwardingCluster, plant_server
+from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 from tests.serving.shapes import Shape, served_name
 
 _PORT: Final = 8000
@@ -70,6 +72,7 @@ class Visit:
         in_parts: The same to the prompts as contents with parts.
         unknown, too_long: Status and message for an unknown model, and for a prompt that is too long.
         metrics: The text of /metrics.
+        unanswered: The queries of the stack's dashboard about its servers that Prometheus has no answer to.
         asked_of_the_hub: The paths that the server asked the Hub for, from its start to its end.
         typed: What `python -m operations ask` prints for the prompts.
         last: The requests of sixteen clients, from before the server's end until it answers no more.
@@ -87,6 +90,7 @@ class Visit:
     unknown: tuple[int, str] = (0, "")
     too_long: tuple[int, str] = (0, "")
     metrics: str = ""
+    unanswered: list[str] = field(default_factory=list)
     asked_of_the_hub: list[str] = field(default_factory=list)
     typed: list[CompletedProcess[str]] = field(default_factory=list)
     last: list[Request] = field(default_factory=list)
@@ -110,13 +114,35 @@ def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
     try:
         log = around.machine.log(pod.tree, pod.tree["spec"]["containers"][0]["name"])
         until(lambda: f"a ready server: {log.read_text()[-3000:]}", lambda: _is_ready(pod, log), _START)
-        _ask(visit, f"http://{pod.address}:{_PORT}")
+        with _observed(visit, rehearsal, pod, tuned):
+            _ask(visit, f"http://{pod.address}:{_PORT}")
         visit.typed = [*_typed(visit, rehearsal, pod)]
         _end(visit, pod)
         visit.asked_of_the_hub = list(around.hub.requests)
     finally:
         pod.close()
     return visit
+
+
+@contextmanager
+def _observed(visit: Visit, rehearsal: Rehearsal, pod: Pod, folder: Path) -> Generator[None]:
+    """Prometheus looks on, where the stack wants it to, and is then asked what the dashboard asks."""
+    kind = "kubernetes:monitoring.googleapis.com/v1:PodMonitoring"
+    monitorings = {item.inputs["metadata"]["name"]: item.inputs for item in rehearsal.cloud.of_type(kind)}
+    if "serving" not in monitorings:
+        yield
+        return
+    plan = plans.standing_plan(rehearsal)
+    queries = [query for queries in charts(plan).values() for query in queries if "vllm:" in query]
+    address = f"{pod.address}:{port_of(pod.tree, monitorings['serving'])}"
+    # There is no API server, and no secret to ask it for.
+    job = scrape_config(None, monitorings["serving"], {"server": address}, cluster_of(plan))
+    place = folder / f"prometheus-{visit.shape.stack}"
+    place.mkdir()
+    with Prometheus(place, [job]) as prometheus:
+        prometheus.comes_to_know("vllm:num_requests_running")
+        yield
+        visit.unanswered = [query for query in queries if not prometheus.knows(query)]
 
 
 def _status(pod: Pod) -> Mapping[str, Any]:

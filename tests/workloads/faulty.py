@@ -43,25 +43,26 @@ def main(plan: list[dict[str, Any]]) -> int:
 
     shard(accelerate.state)
     for entry in plan:
-        if "terminate" in entry:
-            terminate_at(**entry["terminate"])
-        if "lose" in entry:
-            lose_at(**entry["lose"])
-        if "hang" in entry:
-            hang_at(**entry["hang"])
-        if "poison" in entry:
-            poison_at(**entry["poison"])
-        if "evaluations" in entry:
-            evaluate_to(entry["evaluations"])
-        if "hold" in entry:
-            hold_at(**entry["hold"])
-        if "no_room" in entry:
-            leave_no_room(**entry["no_room"])
-        if "gathers" in entry:
-            count_gathers(Path(entry["gathers"]))
+        for fault, inject in faults().items():
+            if fault in entry:
+                inject(entry[fault])
         if code := finetune(entry["arguments"]):
             return code
     return 0
+
+
+def faults() -> dict[str, Callable[[Any], None]]:
+    """What injects each fault of a plan."""
+    return {
+        "terminate": lambda entry: terminate_at(**entry),
+        "lose": lambda entry: lose_at(**entry),
+        "hang": lambda entry: hang_at(**entry),
+        "poison": lambda entry: poison_at(**entry),
+        "evaluations": evaluate_to,
+        "hold": lambda entry: hold_at(**entry),
+        "no_room": lambda entry: leave_no_room(**entry),
+        "gathers": lambda file: count_gathers(Path(file)),
+    }
 
 
 def terminate_at(step: int, rank: int) -> None:

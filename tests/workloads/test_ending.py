@@ -166,9 +166,7 @@ def test_a_run_that_hangs_ends_in_all_its_processes_and_keeps_its_checkpoints(
     assert code == Exit.FINISHED, output
 
 
-def test_prometheus_sees_what_a_run_logs(
-    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prometheus_sees_what_a_run_logs(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
