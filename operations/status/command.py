@@ -32,7 +32,7 @@ _STYLES: Final = {Health.GOOD: "green", Health.WAITING: "yellow", Health.BAD: "r
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     add_shared(parser)
-    parser.add_argument("--follow", action="store_true", help="look again every 10 seconds, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="look again every 10 seconds, until Ctrl-C")
     add_kubeconfig(parser)
 
 
@@ -42,16 +42,16 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         OperationError: When there is no such stack, nothing of it is up, or an argument makes no sense.
     """
-    if options.follow and options.json:
-        raise OperationError("--follow shows a table again and again: leave --json out")
+    if options.watch and options.json:
+        raise OperationError("--watch shows a table again and again: leave --json out")
     state = Backend(options.stack).now()
     project = state.project
     if not project:
         raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
     reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
     looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), reached)
-    if options.follow:
-        return follow(looks, Console(), time.sleep)
+    if options.watch:
+        return watch(looks, Console(), time.sleep)
     report = looks()
     if options.json:
         print(json.dumps(asdict(report), indent=2, default=str))
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     return report.exit_status
 
 
-def follow(looks: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
+def watch(looks: Callable[[], Report], console: Console, pause: Callable[[float], None]) -> int:
     """Repeats the report in the same place of the terminal until it is interrupted."""
     report = looks()
     try:
@@ -85,8 +85,11 @@ def drawn(report: Report, now: datetime) -> RenderableType:
         if line.why and line.why.remedy:
             remedies.setdefault(line.why.remedy, []).append(line)
     notes = [f"training {report.progress.run}: {report.progress.line(now)}"] if report.progress else []
+    if report.progress and report.progress.goodput:
+        notes.append(report.progress.goodput.line)
     notes += [f"{_called(lines)}: {remedy}" for remedy, lines in remedies.items()]
     notes += [f"could not look at {problem}" for problem in report.unseen]
+    notes += [f"{title}: {address}" for title, address in report.links.items()]
     return Group(table, *(Text(visible(note)) for note in notes))
 
 

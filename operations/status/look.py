@@ -12,6 +12,7 @@ from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.state import Resource, State
 from operations.status import cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
+from operations.status.links import links
 from operations.status.pods import cut_off, nodes, pods
 from operations.status.report import Health, Line, Report, Why
 
@@ -50,7 +51,9 @@ def look(stack: str, state: State, clients: Clients, reached: Cluster | None = N
     progress = None
     with _noted("metrics", unseen):
         progress = metrics.read(clients, state.outputs)
-    return Report(stack=stack, lines=tuple(lines), progress=progress, unseen=tuple(unseen))
+    return Report(
+        stack=stack, lines=tuple(lines), progress=progress, unseen=tuple(unseen), links=links(state)
+    )
 
 
 def _described(clients: Clients, resource: Resource) -> dict[str, Any]:

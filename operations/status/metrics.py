@@ -10,6 +10,8 @@ from typing import Final
 
 from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
+from operations.status import goodput
+from operations.status.goodput import Goodput
 
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 # A run writes this file last, so the run is finished (workloads/finetune/checkpoint.py).
@@ -26,7 +28,8 @@ class Progress:
     """The progress of a run, with the figures of its newest answers to held-out rows, if any.
 
     `before` has the figures of the untrained model's answers. `written` is None if the bucket does not say
-    when the file was written. `not_good` says why a finished run is not good, else it is empty.
+    when the file was written. `goodput` is None if the run's records do not say it. `not_good` says why a
+    finished run is not good, else it is empty.
     """
 
     run: str
@@ -38,6 +41,7 @@ class Progress:
     finished: bool
     not_good: str
     written: datetime | None
+    goodput: Goodput | None = None
 
     @property
     def step(self) -> int:
@@ -133,6 +137,7 @@ def read_run(clients: Clients, bucket: str, run: str) -> Progress | None:
         finished=complete is not None,
         not_good=not_good,
         written=datetime.fromisoformat(written) if written else None,
+        goodput=goodput.read(clients, bucket, run, steps),
     )
 
 

@@ -1,6 +1,7 @@
 """The report of `status`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from operations.findings import exit_status
@@ -50,12 +51,16 @@ def line(
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The lines of a report in their order, and the parts that could not be read, with reasons."""
+    """The lines of a report in their order, and the parts that could not be read, with reasons.
+
+    `links` are addresses of the console's pages by what they show.
+    """
 
     stack: str
     lines: tuple[Line, ...]
     progress: Progress | None
     unseen: tuple[str, ...]
+    links: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def exit_status(self) -> int:

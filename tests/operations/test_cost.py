@@ -17,7 +17,7 @@ from operations.cost import listed_estimate, reserved
 from operations.errors import OperationError
 from operations.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
 from operations.quantities import by_use, quantities
-from stacks.platform import GkeSettings
+from stacks.shared_settings import GkeSettings
 from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once

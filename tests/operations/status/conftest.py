@@ -47,10 +47,13 @@ def look(
 
 @pytest.fixture
 def metrics(google: GoogleServer) -> Callable[..., None]:
-    def plant(content: bytes, complete: bytes | None = None) -> None:
+    def plant(content: bytes, complete: bytes | None = None, **records: bytes) -> None:
+        files = {"COMPLETE.json": complete, "metrics.jsonl": content}
+        files |= {f"{name}.json": text for name, text in records.items()}
+
         def answer(call: Call, _body: Any) -> Any:
             if call.query.get("alt") == "media":
-                text = complete if call.address["object"].endswith("COMPLETE.json") else content
+                text = files.get(call.address["object"].rpartition("/")[2])
                 raise Fault(code=404) if text is None else Fault(body=text)
             return {"name": call.address["object"], "updated": "2026-11-21T09:58:00.000Z"}
 

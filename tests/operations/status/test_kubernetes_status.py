@@ -60,7 +60,7 @@ FAIL_JOB = "Container finetune for pod llm/x-0 failed with exit code {} matching
             status(conditions=[condition("Failed", True, "PodFailurePolicy", FAIL_JOB.format(3))]),
             "failed",
             BAD,
-            "maxRunHours reached, and saved; it is not tried again",
+            "maxRunHours or idleMinutes reached; it is not tried again",
         ),
         (samples.RAY_JOBS, status(), "new", WAITING, ""),
         (samples.RAY_JOBS, status(jobDeploymentStatus="Initializing"), "initializing", WAITING, ""),

@@ -81,6 +81,36 @@ def test_the_loss_on_held_out_rows_is_shown_beside_that_of_the_untrained_model(
 
 
 @pytest.mark.parametrize(
+    ("record", "accelerator_hours"),
+    [(b'{"workers": 16}', "32.0"), (b'{"workers": 4, "topology": "4x4"}', "32.0"), (b"{}", "2.0")],
+)
+def test_the_goodput_is_the_share_of_the_time_in_steps_that_are_kept(
+    record: bytes, accelerator_hours: str, look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    steps = [{"step": step, "loss": 1.0, "seconds": 1800} for step in (1, 2, 3)]
+    metrics(lines_of(*steps), time=b'{"seconds": 7200.0}', run=record)
+    progress = look().progress
+    assert progress and progress.goodput
+    assert progress.goodput.line == (
+        f"goodput 75%: of 2.00 hours, {accelerator_hours} accelerator-hours, "
+        "1.50 hours are steps that are kept"
+    )
+
+
+def test_a_run_of_an_earlier_version_has_no_goodput(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(lines_of({"step": 1, "loss": 1.0}), time=b'{"seconds": 7200.0}')
+    progress = look().progress
+    assert progress and progress.goodput is None
+
+
+def test_a_damaged_record_is_named(look: Callable[[], Report], metrics: Callable[..., None]) -> None:
+    metrics(lines_of({"step": 1, "loss": 1.0, "seconds": 1}), time=b"{")
+    assert "time.json is not what the training writes" in look().unseen[0]
+
+
+@pytest.mark.parametrize(
     "line",
     [b"[]", b"{}", b'{"step": 1e999}', b'{"step": NaN}', b'{"step": 1%s}' % (b"0" * 400), b"[" * 100_000],
     ids=["list", "no step", "infinite", "not a number", "huge", "deep"],

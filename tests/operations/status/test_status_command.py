@@ -38,6 +38,18 @@ def test_a_stack_that_works_is_exit_status_0(
     assert "step 2 of 40, loss 2.0000" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_pages_of_the_console_are_named(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--json") == 0
+    links = json.loads(capsys.readouterr().out)["links"]
+    assert links["dashboard"].startswith("https://console.cloud.google.com/monitoring/dashboards/builder/")
+    assert [*links] == ["dashboard", "cluster", "bucket"]
+    assert {address.partition("?")[2] for address in links.values()} == {"project=my-project"}
+    name = links["cluster"].split("/")[-2]
+    assert name.startswith("l4-kueue-cluster-") and "/us-central1/" in links["cluster"]
+
+
 def test_what_needs_somebody_is_exit_status_1_with_the_remedy(
     run: Callable[..., int], cluster: KubernetesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +87,7 @@ def test_a_program_reads_the_same(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--follow", "--json"), "leave --json out"),
+        (("--watch", "--json"), "leave --json out"),
         (("--kubeconfig", "nowhere"), "nowhere is no kubeconfig"),
         (("--kubeconfig", "Makefile"), "Makefile is no kubeconfig"),
     ],
@@ -118,6 +130,6 @@ def test_follow_shows_one_look_after_the_other_until_it_is_interrupted() -> None
             raise KeyboardInterrupt
 
     console = Console(record=True, force_terminal=True, width=100)
-    assert command.follow(lambda: next(reports), console, pause) == 1
+    assert command.watch(lambda: next(reports), console, pause) == 1
     shown = console.export_text()
     assert "starting" in shown and "failed" in shown

@@ -1,0 +1,72 @@
+"""How much of a run's time went into steps that are kept, from the run's own records."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from operations.clients import Clients
+from operations.errors import ODD_ANSWER, OperationError
+
+# Seconds that the run has trained, all its tries together (workloads/ending/time_limit.py).
+_TIME: Final = "time.json"
+# How the run was started (workloads/finetune/checkpoint.py, workloads/maxtext/maxtext_driver/run_folder.py).
+_RECORD: Final = "run.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goodput:
+    """The time of a run, in seconds.
+
+    Args:
+        kept_seconds: Time of the steps that are kept. Steps after the newest checkpoint of a try that was
+            killed are trained again, and count once.
+        trained_seconds: Time from the start of each try to its end. It includes loading the model, saving and
+            evaluating, and not the wait for nodes.
+        accelerators: GPUs or TPU chips that the run began with.
+    """
+
+    kept_seconds: float
+    trained_seconds: float
+    accelerators: int
+
+    @property
+    def line(self) -> str:
+        """The goodput in words."""
+        share, hours = self.kept_seconds / self.trained_seconds, self.trained_seconds / 3600
+        paid = hours * self.accelerators
+        return (
+            f"goodput {share:.0%}: of {hours:.2f} hours, {paid:.1f} accelerator-hours, "
+            f"{self.kept_seconds / 3600:.2f} hours are steps that are kept"
+        )
+
+
+def read(clients: Clients, bucket: str, run: str, lines: Iterable[Mapping[str, float]]) -> Goodput | None:
+    """The goodput of a run. None if an earlier version of the trainers began it, or if it has just begun.
+
+    Args:
+        lines: The lines of its `metrics.jsonl`.
+
+    Raises:
+        CallError: When the bucket cannot be read.
+        OperationError: When a record is not what the trainers write.
+    """
+    kept = sum(line["seconds"] for line in lines if "seconds" in line and math.isfinite(line["seconds"]))
+    trained = float(_json(clients, bucket, f"{run}/{_TIME}").get("seconds") or 0)
+    if not kept or not trained:
+        return None
+    record = _json(clients, bucket, f"{run}/{_RECORD}")
+    accelerators = int(record.get("workers") or 1)
+    # A worker of MaxText is a host of a TPU slice.
+    if topology := record.get("topology"):
+        accelerators = math.prod(map(int, str(topology).split("x")))
+    # The time is written once a minute.
+    return Goodput(kept_seconds=kept, trained_seconds=max(trained, kept), accelerators=accelerators)
+
+
+def _json(clients: Clients, bucket: str, name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(clients.read(bucket, name) or b"{}"))
+    except ODD_ANSWER:
+        raise OperationError(f"{name} is not what the training writes") from None
