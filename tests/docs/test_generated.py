@@ -18,8 +18,8 @@ from operations.cost import listed_estimate
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
 from stacks import a4_ray
-from stacks.platform import GkeSettings
 from stacks.reader import keys_of
+from stacks.shared_settings import GkeSettings
 from tests import plans
 
 ROOT = Path(__file__).parent.parent.parent
