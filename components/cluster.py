@@ -91,6 +91,7 @@ class ClusterArgs(Args):
         scales_by_metrics_of_pods: Whether autoscalers may read what pods measure, such as waiting requests.
         hold_upgrades: Whether GKE is kept from upgrading nodes and the minor version by itself.
         control_plane: How clients reach the API server.
+        knows_names: Whether network policies may name servers outside the network.
         kms_key: Path of the key that encrypts the objects in the cluster and the nodes' boot disks. None
             means a key of Google's.
         node_account: Address of an account that exists and has `NODE_ROLES`. None creates one.
@@ -107,6 +108,7 @@ class ClusterArgs(Args):
     scales_by_metrics_of_pods: bool = False
     hold_upgrades: bool = True
     control_plane: ControlPlane = ControlPlane()
+    knows_names: bool = False
     kms_key: str | None = None
     node_account: str | None = None
     cluster_name: str | None = None
@@ -175,6 +177,7 @@ class Cluster(Component[ClusterArgs]):
             ),
             resource_labels=args.labels,
             monitoring_config=_MONITORING,
+            enable_fqdn_network_policy=args.knows_names or None,
             database_encryption=_encrypted_objects(args.kms_key),
             # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,

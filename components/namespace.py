@@ -14,8 +14,11 @@ from components.manifest import MANIFESTS, Manifest
 # Lets only pods of the namespace reach each other.
 INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
 
-# Lets pods connect to each other and to HTTPS servers outside the network, and to what these need.
+# Lets pods connect to each other, and to what connections by name and Google's tokens need.
+EGRESS_TO_PLATFORM: Final = MANIFESTS / "egress-to-platform.yaml"
+# Lets pods connect to HTTPS servers outside the network: to all of them, or to Google's and the Hub's.
 EGRESS_TO_HTTPS: Final = MANIFESTS / "egress-to-https.yaml"
+EGRESS_TO_GOOGLE_AND_HUB: Final = MANIFESTS / "egress-to-google-and-hub.yaml"
 
 # Our own pods meet `restricted`, and a violation gives a warning. It is not enforced, because GKE adds a
 # container of its own to Ray pods: the log collector of the Ray add-on.

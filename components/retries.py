@@ -63,6 +63,12 @@ _REFUSALS: Final = (
         r'no matches for kind "AutoscalingMetric" in version "autoscaling\.gke\.io/',
         "GKE has not installed the definition of metrics of pods yet",
     ),
+    # assumption names-in-policies
+    (
+        "kubernetes",
+        r'no matches for kind "FQDNNetworkPolicy" in version "networking\.gke\.io/',
+        "GKE has not installed the definition of policies with names yet",
+    ),
     # assumption pod-monitoring-kind
     (
         "kubernetes",

@@ -14,15 +14,27 @@ from components.component import Component
 from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
 from components.monitoring import Monitoring, MonitoringArgs, Names
-from components.namespace import EGRESS_TO_HTTPS, INGRESS_FROM_INSIDE, Namespace, NamespaceArgs
+from components.namespace import (
+    EGRESS_TO_GOOGLE_AND_HUB,
+    EGRESS_TO_HTTPS,
+    EGRESS_TO_PLATFORM,
+    INGRESS_FROM_INSIDE,
+    Namespace,
+    NamespaceArgs,
+)
 from components.network import ClusterSubnet
 from components.pod_metrics import INGRESS_TO_METRICS
 from components.project_services import ProjectServices, ProjectServicesArgs
 from components.ray import INGRESS_FROM_PLATFORM
 from components.standard_cluster import NodePool, StandardCluster
 from stacks.network import cluster_subnet
-from stacks.shared_settings import BucketSettings, GkeSettings, StackSettings
+from stacks.shared_settings import BucketSettings, Egress, GkeSettings, StackSettings
 
+_EGRESS: Final[Mapping[Egress, Sequence[Path]]] = {
+    "https": (EGRESS_TO_PLATFORM, EGRESS_TO_HTTPS),
+    "googleAndHub": (EGRESS_TO_PLATFORM, EGRESS_TO_GOOGLE_AND_HUB),
+    "open": (),
+}
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 
 
@@ -155,8 +167,7 @@ def _network_policies(settings: GkeSettings, ingress: Sequence[Path], ray_operat
     policies = [*(ingress or [INGRESS_FROM_INSIDE]), INGRESS_TO_METRICS]
     if ray_operator:
         policies.append(INGRESS_FROM_PLATFORM)
-    if settings.egress == "https":
-        policies.append(EGRESS_TO_HTTPS)
+    policies += _EGRESS[settings.egress]
     return policies
 
 
@@ -200,6 +211,7 @@ def gke_platform(
             hold_upgrades=settings.hold_upgrades,
             control_plane=settings.control_plane,
             kms_key=settings.kms_key,
+            knows_names=settings.egress == "googleAndHub",
             node_account=settings.accounts.get("nodes"),
             cluster_name=settings.cluster_name,
         ),

@@ -33,6 +33,7 @@ ImageByDigest = Annotated[
     parsed_by(Image.parse),
     Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
 ]
+Egress = Literal["https", "googleAndHub", "open"]
 CapacityKind = Annotated[
     CapacityType, Field(alias="capacity.type", description="Where the accelerator nodes come from.")
 ]
@@ -157,10 +158,11 @@ class GkeSettings(ClusterNetworkSettings, StackSettings):
         "the control plane.",
     )
 
-    egress: Literal["https", "open"] = Field(
+    egress: Egress = Field(
         "https",
         description="Where the pods may connect to. With `https` to each other, to name servers, to the "
         "metadata server, and on port 443 to public addresses, such as those of Google's APIs and the Hub. "
+        "With `googleAndHub` on port 443 to Google's APIs and the Hugging Face Hub alone, by their names. "
         "With `open` everywhere, for example to a tracker in a private network or on another port.",
     )
 

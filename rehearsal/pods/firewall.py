@@ -10,9 +10,9 @@ from collections.abc import Collection
 from typing import Final
 
 from rehearsal.control_plane.api import Api
-from rehearsal.pods.network import AGENT, NODE, PODS, run
+from rehearsal.pods.network import ADDRESSES, AGENT, NODE, PODS, run
 from rehearsal.pods.pod import Pod
-from rehearsal.pods.policies import REFUSED, TABLE, Cluster, Peer, rules
+from rehearsal.pods.policies import REFUSED, TABLE, Cluster, Peer, rules, with_addresses
 
 # Debian installs nft here, outside of the PATH of most users.
 _FOLDERS: Final = "/usr/sbin:/sbin"
@@ -78,8 +78,11 @@ class Firewall:
             peers = [peer for pod, peer in own if (pod.tree.get("status") or {}).get("phase") not in _ENDED]
             self._names |= {peer.address: _name(peer) for peer in peers}
             spaces = [space["metadata"] for space in self._api.list("v1", "Namespace")]
+            by_name = self._api.list("networking.gke.io/v1alpha1", "FQDNNetworkPolicy")
+            policies = self._api.list("networking.k8s.io/v1", "NetworkPolicy")
+            policies += [with_addresses(policy, ADDRESSES) for policy in by_name]
             cluster = Cluster(
-                policies=self._api.list("networking.k8s.io/v1", "NetworkPolicy"),
+                policies=policies,
                 namespaces={space["name"]: space.get("labels") or {} for space in spaces},
                 peers=[*peers, KONNECTIVITY_AGENT],
                 node=NODE,

@@ -21,6 +21,8 @@ AGENT: Final = "10.8.255.254"
 OUTSIDE: Final = "192.0.2.1"
 STORAGE: Final = "192.0.2.2"
 METADATA: Final = "169.254.169.254"
+# The names of the servers that these stand for.
+ADDRESSES: Final = {"huggingface.co": OUTSIDE, "storage.googleapis.com": STORAGE}
 _BRIDGE: Final = "pods"
 # Programs of the Debian packages bubblewrap and iproute2.
 _NEEDED: Final = ("bwrap", "ip")

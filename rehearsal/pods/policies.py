@@ -5,6 +5,7 @@ implementations differ, this module follows Cilium in GKE Dataplane V2. An `ipBl
 refused packets are dropped without an answer.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
@@ -74,6 +75,38 @@ class Cluster:
     peers: Sequence[Peer]
     node: str
     pods: str
+
+
+def with_addresses(policy: Object, addresses: Mapping[str, str]) -> Object:
+    """A NetworkPolicy that admits what an FQDNNetworkPolicy does.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/fqdn-network-policies
+
+    Args:
+        addresses: The addresses of servers by name.
+    """
+    spec = policy["spec"]
+    egress = [
+        {
+            "to": [
+                {"ipBlock": {"cidr": f"{address}/32"}}
+                for name, address in addresses.items()
+                if any(_is_called(name, match) for match in rule["matches"])
+            ]
+            # A rule without peers would admit all of them.
+            or [{"ipBlock": {"cidr": "0.0.0.0/32"}}],
+            "ports": rule.get("ports") or [],
+        }
+        for rule in spec["egress"]
+    ]
+    tree = {"podSelector": spec["podSelector"], "policyTypes": ["Egress"], "egress": egress}
+    return {"metadata": policy["metadata"], "spec": tree}
+
+
+def _is_called(name: str, match: Object) -> bool:
+    """Whether a match means a server. A star stands for one part of a name."""
+    pattern = re.escape(match.get("pattern", "")).replace(r"\*", "[^.]+")
+    return name == match.get("name") or bool(re.fullmatch(pattern, name))
 
 
 def selects(selector: Object, labels: Mapping[str, str]) -> bool:

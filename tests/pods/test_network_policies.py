@@ -203,7 +203,9 @@ def test_the_api_server_reaches_rays_dashboard_by_the_policy_for_konnectivity_al
     assert not pods.answers_the_api_server("head", 8000)
 
 
+PLATFORM = "components/manifests/egress-to-platform.yaml"
 EGRESS = "components/manifests/egress-to-https.yaml"
+BY_NAME = "components/manifests/egress-to-google-and-hub.yaml"
 # Servers outside of the cluster that pods may reach, and some that they may not, by address and port.
 ADMITTED: Final = ((OUTSIDE, 443), (METADATA, 80))
 REFUSED: Final = ((OUTSIDE, 8443), (METADATA, 443))
@@ -232,6 +234,7 @@ def test_a_pod_connects_to_its_namespace_to_https_servers_and_to_the_metadata_se
     closed = [*REFUSED, ("stranger", 8000), ("collector", 29500)]
     for server, port in closed:
         pods.comes_to("trainer", server, port, passes=True)
+    apply(manifest(PLATFORM))
     apply(manifest(EGRESS))
     for server, port in closed:
         pods.comes_to("trainer", server, port, passes=False)
@@ -243,16 +246,35 @@ def test_a_pod_connects_to_its_namespace_to_https_servers_and_to_the_metadata_se
 
 @pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize(
-    ("number", "server", "port"), [(0, "trainer-2", 29500), (2, METADATA, 80), (4, OUTSIDE, 443)]
+    ("path", "number", "server", "port"),
+    [(PLATFORM, 0, "trainer-2", 29500), (PLATFORM, 2, METADATA, 80), (EGRESS, 0, OUTSIDE, 443)],
 )
 def test_what_a_pod_needs_is_refused_without_its_rule_for_egress(
-    number: int, server: str, port: int, pods: Pods, apply: Apply
+    path: str, number: int, server: str, port: int, pods: Pods, apply: Apply
 ) -> None:
     """Each rule is needed, and no other rule admits the same."""
-    policy = manifest(EGRESS)
+    for other in {PLATFORM, EGRESS} - {path}:
+        apply(manifest(other))
+    policy = manifest(path)
     del policy["spec"]["egress"][number]
     apply(policy)
     pods.comes_to("trainer", server, port, passes=False)
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_pod_connects_by_name_to_googles_apis_and_to_the_hub_alone(pods: Pods, apply: Apply) -> None:
+    """The address of the Hub is that of any other server once its name is not in the list."""
+    apply(manifest(PLATFORM))
+    by_name = apply(manifest(BY_NAME))
+    pods.comes_to("trainer", OUTSIDE, 443, passes=True)
+    pods.comes_to("trainer", OUTSIDE, 8443, passes=False)
+    pods.comes_to("trainer", "stranger", 8000, passes=False)
+    matches = by_name["spec"]["egress"][0]["matches"]
+    without_hub = [match for match in matches if "googleapis" in match.get("pattern", "")]
+    assert 0 < len(without_hub) < len(matches)
+    by_name["spec"]["egress"][0]["matches"] = without_hub
+    apply(manifest(BY_NAME) | {"spec": by_name["spec"]})
+    pods.comes_to("trainer", OUTSIDE, 443, passes=False)
 
 
 def test_a_pod_that_may_connect_to_nothing_is_still_probed_and_reaches_what_a_rule_names(

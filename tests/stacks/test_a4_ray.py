@@ -23,6 +23,23 @@ def test_upgrades_that_are_no_longer_held_lose_the_exclusion_and_keep_the_policy
     assert not policy["maintenanceExclusions"]
 
 
+def test_pods_reach_googles_apis_and_the_hub_alone_where_a_company_wants_it(
+    plan_with: Callable[..., Plan],
+) -> None:
+    plan, usual = plan_with(egress="googleAndHub"), plan_with()
+    names = {policy.name for policy in plans.of_type(plan, ":NetworkPolicy")}
+    assert "a4-ray-egress-to-platform" in names and "a4-ray-egress-to-https" not in names
+    (rule,) = plans.only(plan, ":FQDNNetworkPolicy").inputs["spec"]["egress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
+    assert {"name": "huggingface.co"} in rule["matches"]
+    assert {"pattern": "*.googleapis.com"} in rule["matches"]
+    # Nothing runs before the policy is there.
+    assert "a4-ray-egress-to-google-and-hub" in " ".join(plans.only(plan, "ray.io/v1:RayJob").dependencies)
+    clusters = (plans.only(planned, "container/cluster:Cluster").inputs for planned in (plan, usual))
+    assert [cluster.get("enableFqdnNetworkPolicy") for cluster in clusters] == [True, None]
+    assert not plans.of_type(usual, ":FQDNNetworkPolicy")
+
+
 def test_open_egress_leaves_the_policy_for_egress_out_and_keeps_those_for_ingress(
     plan_with: Callable[..., Plan],
 ) -> None:
