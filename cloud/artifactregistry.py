@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cloud.iam import member_of
-from cloud.inputs import texts
+from cloud.inputs import is_set, texts
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
 
@@ -13,12 +13,17 @@ _API: Final = "artifactregistry.googleapis.com"
 _ADMIN: Final = "roles/artifactregistry.admin"
 _FORMATS: Final = ("DOCKER", "MAVEN", "NPM", "APT", "YUM", "PYTHON", "KFP", "GO", "GENERIC")
 _DURATION: Final = re.compile(r"\d+(\.\d+)?s")
+_UPSTREAMS: Final = "virtualRepositoryConfig.upstreamPolicies[].repository"
+_MODES: Final = ("STANDARD_REPOSITORY", "REMOTE_REPOSITORY", "VIRTUAL_REPOSITORY")
 _GIB: Final = 2**30
 
 
 def _repository(inputs: Inputs) -> Iterator[Problem]:
     """Checks the format, and the durations of clean-up policies."""
     yield from one_of(inputs, "format", *_FORMATS)
+    yield from one_of(inputs, "mode", *_MODES)
+    if is_set(inputs, "virtualRepositoryConfig") != (inputs.get("mode") == _MODES[2]):
+        yield "virtualRepositoryConfig", f"belongs to the mode {_MODES[2]}, and only to it"
     for path in ("cleanupPolicies[].condition.olderThan", "cleanupPolicies[].condition.newerThan"):
         for duration in texts(inputs, path):
             if not _DURATION.fullmatch(duration) and not duration.endswith("d"):
@@ -38,6 +43,8 @@ REPOSITORY: Final = Record(
     name=Name(input="repositoryId", pattern=RFC1035 % 61, rule=RFC1035_RULE % 63),
     labels="labels",
     replaced_by="format kmsKeyName location mode project remoteRepositoryConfig repositoryId",
+    references={_UPSTREAMS: "gcp:artifactregistry/repository:Repository"},
+    holds=("gcp:artifactregistry/repository:Repository",),
     rules=(_repository,),
     listing=Listing(
         title="image repository",

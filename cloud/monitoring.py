@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cloud.inputs import UNKNOWN, at, objects, texts
 from cloud.record import Inputs, Listing, Problem, Record, verbs
-from cloud.rules import labels, one_of
+from cloud.rules import one_of
 
 _record = partial(Record, api="monitoring.googleapis.com")
 
@@ -70,7 +70,6 @@ def _cells(across: int, down: int, tile: Tile) -> Iterator[tuple[int, int]]:
 def _policy(inputs: Inputs) -> Iterator[Problem]:
     yield from one_of(inputs, "combiner", "AND", "OR", "AND_WITH_MATCHING_RESOURCE")
     yield from one_of(inputs, "severity", "CRITICAL", "ERROR", "WARNING")
-    yield from labels(inputs, "userLabels")
     if len([*texts(inputs, "notificationChannels[]")]) > _MOST_CHANNELS:
         yield "notificationChannels", f"at most {_MOST_CHANNELS} are allowed"
     # https://docs.cloud.google.com/monitoring/promql/create-promql-alerts

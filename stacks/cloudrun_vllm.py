@@ -167,7 +167,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     service = None
     if server:
         folder = BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}")
-        wait_for = [job.finished, *egress, *bucket.access]
+        wait_for = [job.finished, *egress, *bucket.access, *site.mirror]
         service = _service(site, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
     monitoring = _monitoring(site, settings, job, service)
     return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}

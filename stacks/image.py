@@ -129,6 +129,7 @@ def training_image(site: Site, settings: ImageSettings) -> Image:
             account=settings.accounts.get("build"),
             docker_builder=pins.DOCKER_BUILDER,
             mirrored=settings.mirrored if settings.registry else None,
+            mirror=site.mirror,
             context=settings.image_folder,
             repository=repository,
             image_name=settings.image_folder.name,

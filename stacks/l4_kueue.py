@@ -135,12 +135,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     settings.warn_of_memory()
     site = Site(settings)
+    published = (settings.server_image, Image.parse(settings.kueue_image))
     platform = training_platform(
         site,
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
-        more_images=[settings.server_image, Image.parse(settings.kueue_image)],
+        more_images=[site.reachable(image) for image in published],
         scales_by_metrics_of_pods=settings.autoscaling is not None,
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )

@@ -13,6 +13,7 @@ from components.cluster import AutopilotCluster, Cluster, ClusterArgs
 from components.component import Component
 from components.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image import Image
+from components.mirror import Mirror, MirrorArgs
 from components.monitoring import Monitoring, MonitoringArgs, Names
 from components.namespace import (
     EGRESS_TO_GOOGLE_AND_HUB,
@@ -46,6 +47,7 @@ class Site:
         stack: The stack's name, in characters that are valid in Google's labels and in secret ids.
         labels: Labels of all resources that Google bills.
         manifests: Folder of the scenario's own manifests.
+        mirror: The stack's own repository in front of those that publish images, if it has one.
 
     Args:
         settings: The stack's settings.
@@ -63,6 +65,25 @@ class Site:
             # All resources of Google's wait for the APIs.
             pulumi.ResourceOptions(depends_on=depends_on) if depends_on else None,
         )
+        self._mirror = self._declare_mirror(settings) if settings.mirror_id else None
+        # What pulls from the stack's own mirror must wait for it.
+        self.mirror: list[pulumi.Resource] = [self._mirror.ready] if self._mirror else []
+
+    def _declare_mirror(self, settings: StackSettings) -> Mirror:
+        return Mirror(
+            self.name,
+            MirrorArgs(
+                project=self.project_for(Mirror),
+                location=settings.region,
+                repository_id=settings.mirror_id,
+                labels=self.labels,
+                kms_key=settings.kms_key,
+            ),
+        )
+
+    def reachable(self, image: Image) -> Image:
+        """The image, with a repository that exists once the stack's own mirror does."""
+        return self._mirror.serves(image) if self._mirror else image
 
     def project_for(self, *components: type[Component]) -> pulumi.Output[str]:
         """The project id, as an output that is known once the APIs of these components are enabled."""

@@ -54,9 +54,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     bucket_name, _, folder = settings.served_run.removeprefix("gs://").partition("/")
     run = served_run(settings, bucket_name, folder, gpus=settings.gpus, keep=False)
     site = Site(settings, depends_on=[run.finished])
-    platform = gke_platform(
-        site, settings, namespace="llm", account=f"serving-{site.stack}", images=[settings.server_image]
-    )
+    images = [site.reachable(settings.server_image)]
+    platform = gke_platform(site, settings, namespace="llm", account=f"serving-{site.stack}", images=images)
     bucket = ExistingBucket(
         site.name,
         ExistingBucketArgs(

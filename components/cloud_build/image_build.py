@@ -1,6 +1,6 @@
 """An image that the stack builds in Cloud Build, without Docker or gcloud on this machine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ class ImageBuildArgs(Args):
         pool: See `CloudBuild`.
         mirrored: The address at which the base of the image is pulled, by its published address. None for
             that address itself.
+        mirror: Resources that must exist before somebody may pull from that address.
         docker_builder: Image with Docker in which the build runs, `NAME@sha256:DIGEST`.
         context: Folder with the Dockerfile and, if needed, a `.dockerignore`.
         texts: Texts that replace those of files in the context, by path.
@@ -47,6 +48,7 @@ class ImageBuildArgs(Args):
     texts: Mapping[str, str] = field(default_factory=dict)
     pool: str = ""
     mirrored: Callable[[str], str] | None = None
+    mirror: Sequence[pulumi.Resource] = ()
     kms_key: str | None = None
     account: str | None = None
 
@@ -90,6 +92,7 @@ class ImageBuild(Component[ImageBuildArgs]):
         )
         base = args.mirrored(context.base) if args.mirrored else ""
         pushes = args.repository.grant_writer(f"{args.image_name}-builder", account.member)
+        pulls = self._pulls(name, base, account, [pushes, *args.mirror])
         build = CloudBuild(
             f"{name}-build",
             {
@@ -107,18 +110,19 @@ class ImageBuild(Component[ImageBuildArgs]):
             },
             pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[reads, *account.access, *self._pulls(name, base, account, pushes), pushes],
+                depends_on=[reads, *account.access, *pulls, pushes],
             ),
         )
         self.image = Image(uri=build.uri, fingerprint=context.digest, repository=args.repository.reference)
 
     def _pulls(
-        self, name: str, base: str, account: RunAs, depends_on: pulumi.Resource
+        self, name: str, base: str, account: RunAs, depends_on: Sequence[pulumi.Resource]
     ) -> list[pulumi.Resource]:
         """Access of the build to the repository of another base, if it is in Artifact Registry.
 
         Args:
-            depends_on: A resource of Artifact Registry, whose API is enabled then.
+            depends_on: The repository if it is the stack's own, and a resource of Artifact Registry, whose
+                API is enabled then.
         """
         repository = Image.parse(base).repository if base else None
         if not repository:
@@ -131,7 +135,7 @@ class ImageBuild(Component[ImageBuildArgs]):
                 repository=repository.name,
                 role="roles/artifactregistry.reader",
                 member=account.member,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[depends_on]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(depends_on)),
             )
         ]
 

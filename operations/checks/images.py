@@ -8,6 +8,7 @@ import requests
 from requests.utils import parse_dict_header
 from tenacity import retry_if_exception_type, retry_if_result
 
+from cloud.artifactregistry import REPOSITORY
 from cloud.inputs import is_unknown
 from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
@@ -42,7 +43,10 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     images = sorted(image for image in named if not is_unknown(image))
     if not images:
         yield fine("nothing to check: the stack builds its own image")
-    for uri in images:
+    own = [uri for uri in images if _is_from_own_mirror(plan, uri)]
+    if own:
+        yield fine(f"the stack's own mirror will have {len(own)} of the images")
+    for uri in [image for image in images if image not in own]:
         host, path, version = _parsed(uri)
         try:
             status = retrying(_MAY_PASS)(_ask, clients, host, f"{path}/manifests/{version}").status_code
@@ -66,6 +70,16 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
             )
         else:
             yield unknown(f"{host} answers with {status}", "try again later")
+
+
+def _is_from_own_mirror(plan: StackPlan, uri: str) -> bool:
+    """Whether an image comes from a repository that the plan creates, which may not exist yet."""
+    repositories = plan.of_type(REPOSITORY.type)
+    return any(
+        resource.inputs.get("mode") == "VIRTUAL_REPOSITORY"
+        and uri.split("/")[1:3] == [plan.project, resource.inputs["repositoryId"]]
+        for resource in repositories
+    )
 
 
 def _remedy(plan: StackPlan, uri: str) -> str:

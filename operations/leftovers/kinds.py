@@ -260,7 +260,9 @@ def kinds() -> tuple[Kind, ...]:
     for record in records.every().values():
         if record.listing:
             role = "holders" if record.listing.inside else "uses"
-            referred = {role: tuple(dict.fromkeys(record.references.values()))}
+            # A repository may be in front of others, which does not put its kind before itself.
+            others = [other for other in record.references.values() if other != record.type]
+            referred = {role: tuple(dict.fromkeys(others))}
             listed_kinds.append(ListedKind(listing=record.listing, type=record.type, **referred))
     sorter = TopologicalSorter[ListedKind]()
     for kind in listed_kinds:

@@ -49,3 +49,13 @@ def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     assert [item.level for item in results] == [OK, OK]
     assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
     assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
+
+
+def test_images_of_a_mirror_that_the_stack_will_create_are_not_looked_up(
+    good: GoodProject, check: Check
+) -> None:
+    results = check(good.plan("dev", f"imageUri={IMAGE}", "registry=own"), "images")
+    assert [(result.level, result.what) for result in results] == [
+        (OK, "the stack's own mirror will have 1 of the images"),
+        (OK, f"{IMAGE} exists"),
+    ]

@@ -263,7 +263,7 @@ def test_what_a_pod_needs_is_refused_without_its_rule_for_egress(
 
 @pytest.mark.usefixtures("outside")
 def test_a_pod_connects_by_name_to_googles_apis_and_to_the_hub_alone(pods: Pods, apply: Apply) -> None:
-    """The address of the Hub is that of any other server once its name is not in the list."""
+    """Without its name in the list, the Hub is like any other server."""
     apply(manifest(PLATFORM))
     by_name = apply(manifest(BY_NAME))
     pods.comes_to("trainer", OUTSIDE, 443, passes=True)

@@ -92,4 +92,29 @@ def test_a_stack_that_is_up_gets_a_mirror_without_a_build_and_without_another_ru
 )
 def test_a_wrong_registry_is_one_message(registry: str) -> None:
     (problem,) = problems({"llm-stacks:registry": registry})
-    assert problem.startswith(f"registry: {registry!r} is not a registry with a path, such as")
+    assert problem.startswith(f"registry: {registry!r} is not own, or a registry with a path, such as")
+
+
+@pytest.mark.parametrize("stack", plans.STACKS)
+def test_a_mirror_of_the_stack_s_own_has_every_image(stack: str) -> None:
+    plan = plans.shipped(stack, registry="own")
+    repositories = [item.inputs for item in plans.of_type(plan, ":Repository")]
+    (virtual,) = [inputs for inputs in repositories if inputs.get("mode") == "VIRTUAL_REPOSITORY"]
+    assert virtual["repositoryId"] == f"mirror-{stack}"
+    place = f"{virtual['location']}-docker.pkg.dev/rehearsal-project/mirror-{stack}/"
+    assert not [uri for uri in images(plan) - {OF_GOOGLE} if not uri.startswith(place)]
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["l4-kueue"]))
+def test_a_mirror_of_the_stack_s_own_comes_first_and_goes_with_the_stack(stack: str) -> None:
+    settings = {**plans.known_settings(stack, forceDestroy="true"), "registry": "own"}
+    with Rehearsal(stack, settings) as rehearsal:
+        rehearsal.up()
+        ends = ("-builder-base", f"-nodes-pull-mirror-{stack}")
+        pulls = [item for item in plans.standing_plan(rehearsal).resources if item.name.endswith(ends)]
+        assert pulls
+        for item in pulls:
+            assert any(urn.endswith(f"::{stack}-mirror") for urn in item.dependencies), item.name
+        assert rehearsal.up().changed == 0
+        rehearsal.destroy()
+        assert rehearsal.cloud.items == []
