@@ -30,6 +30,8 @@ def settings(stack: str) -> dict[str, str]:
         "buildPool": f"projects/{HOST}/locations/{region}/workerPools/closed",
         "controlPlane": "dns",
         "ingress": "internal",
+        "egress": "googleAndHub",
+        "alertEmail": "platform@example.com",
         "forceDestroy": "true",
     }
     return {**plans.known_settings(stack, **shape), **accounts}

@@ -20,8 +20,8 @@ def key(stack: str) -> str:
 
 
 def encrypted(stack: str) -> dict[str, Any]:
-    """Inputs by name of the resources that Google can encrypt with a key, of a stack with a token."""
-    plan = plans.shipped(stack, kmsKey=key(stack))
+    """Inputs by name of all that Google can encrypt with a key, the stack's own mirror among it."""
+    plan = plans.shipped(stack, kmsKey=key(stack), registry="own")
     return {resource.name: resource.inputs for resource in plan.resources if resource.type in AGENTS}
 
 
