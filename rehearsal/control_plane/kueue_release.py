@@ -187,7 +187,7 @@ def _adapt(objects: list[Object], health: int, port: int, metrics: int, certific
     configuration = yaml.safe_load(data[_CONFIGURATION])
     configuration |= {
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
-        "metrics": {**configuration["metrics"], "bindAddress": f"127.0.0.1:{metrics}"},
+        "metrics": {**configuration.get("metrics", {}), "bindAddress": f"127.0.0.1:{metrics}"},
         "webhook": {"host": "127.0.0.1", "port": port, "certDir": str(certificates)},
         "leaderElection": {"leaderElect": False},
     }
