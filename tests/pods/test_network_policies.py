@@ -266,9 +266,10 @@ def test_a_pod_connects_by_name_to_googles_apis_and_to_the_hub_alone(pods: Pods,
     """Without its name in the list, the Hub is like any other server."""
     apply(manifest(PLATFORM))
     by_name = apply(manifest(BY_NAME))
-    pods.comes_to("trainer", OUTSIDE, 443, passes=True)
+    # First what is refused: before that, no policy is enforced yet.
     pods.comes_to("trainer", OUTSIDE, 8443, passes=False)
     pods.comes_to("trainer", "stranger", 8000, passes=False)
+    pods.comes_to("trainer", OUTSIDE, 443, passes=True)
     matches = by_name["spec"]["egress"][0]["matches"]
     without_hub = [match for match in matches if "googleapis" in match.get("pattern", "")]
     assert 0 < len(without_hub) < len(matches)
