@@ -11,6 +11,7 @@ from cloud.record import Inputs, Listing, Problem, Record, verbs
 from cloud.rules import one_of
 
 _record = partial(Record, api="monitoring.googleapis.com")
+_listing = partial(Listing, detail=lambda item: item.get("displayName", ""))
 
 # https://docs.cloud.google.com/monitoring/api/ref_dashboards/rest/v1/projects.dashboards#mosaiclayout
 _MOST_COLUMNS: Final = 48
@@ -107,12 +108,11 @@ DASHBOARD: Final = _record(
     id="projects/{number}/dashboards/{digits}",
     replaced_by="project",
     rules=(_dashboard,),
-    listing=Listing(
+    listing=_listing(
         title="dashboard",
         api="monitoring.v1",
         collection="projects.dashboards",
         gcloud="monitoring dashboards delete {name}",
-        detail=lambda item: item.get("displayName", ""),
     ),
     permissions=verbs("monitoring.dashboards", "create", "delete", "get", "update"),
     role="roles/monitoring.dashboardEditor",
@@ -125,12 +125,11 @@ CHANNEL: Final = _record(
     labels="userLabels",
     replaced_by="project",
     rules=(_channel,),
-    listing=Listing(
+    listing=_listing(
         title="notification channel",
         api="monitoring.v3",
         collection="projects.notificationChannels",
         gcloud="beta monitoring channels delete {name}",
-        detail=lambda item: item.get("displayName", ""),
     ),
     permissions=verbs("monitoring.notificationChannels", "create", "delete", "get", "update"),
     role="roles/monitoring.notificationChannelEditor",
@@ -142,15 +141,14 @@ ALERT_POLICY: Final = _record(
     outputs={"name": "{id}"},
     labels="userLabels",
     replaced_by="project",
-    references={"notificationChannels": CHANNEL.type},
+    references={"notificationChannels[]": CHANNEL.type},
     holds=(CHANNEL.type,),
     rules=(_policy,),
-    listing=Listing(
+    listing=_listing(
         title="alerting policy",
         api="monitoring.v3",
         collection="projects.alertPolicies",
         gcloud="monitoring policies delete {name}",
-        detail=lambda item: item.get("displayName", ""),
     ),
     permissions=verbs("monitoring.alertPolicies", "create", "delete", "get", "update"),
     # An alert on a log needs a second role (assumption log-alert-role).

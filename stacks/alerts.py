@@ -15,6 +15,6 @@ class AlertSettings(GoogleSettings):
         pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$",
         examples=["me@example.com"],
         description="Address that gets an e-mail when a job has failed, when accelerators have been idle for "
-        "half an hour, and when a workload has waited for an hour. Without it there are no alerts. Google "
-        "bills a few cents a month for each.",
+        "half an hour, and when a workload has waited for an hour. Without it there are no alerts, which "
+        "Google bills.",
     )

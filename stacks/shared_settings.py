@@ -15,7 +15,7 @@ from stacks.network import ClusterNetworkSettings
 from stacks.reader import Hint, parsed_by
 from stacks.registry import RegistrySettings
 
-# A model of 25 GB needs ten minutes from the Hub.
+# A run has no step while it downloads and loads its model.
 _LEAST_IDLE_MINUTES: Final = 15
 # Google accepts lower-case letters, digits and hyphens in most names.
 Name = Annotated[

@@ -139,7 +139,8 @@ class ListedKind:
             name=item.get("email") or name,
             location=last(item.get("zone") or item.get("region")) or location,
             parent=parent or last(item.get("service")),
-            labels=item.get("labels") or item.get("resourceLabels") or {},
+            # The labels of a notification channel are its address.
+            labels=item.get("userLabels") or item.get("labels") or item.get("resourceLabels") or {},
             network=last(interface.get("network")),
             subnet=last(interface.get("subnetwork")),
             owner=last(item.get("service")),

@@ -213,6 +213,23 @@ def test_a_revision_with_its_services_labels_lives_as_long_as_that(
     assert names_of(clients, up) == set()
 
 
+@pytest.mark.parametrize("stack", ["l4-kueue", "another"])
+def test_a_channel_and_an_alert_are_known_by_the_labels_that_users_give(
+    stack: str, clients: Clients, l4_kueue: PastStack, project: Project
+) -> None:
+    """A channel has its address where others have their labels."""
+    marks = {"userLabels": {"stack": stack, "scenario": "l4-kueue"}}
+    project.add(
+        "notificationChannels",
+        "projects/p/notificationChannels/1",
+        labels={"email_address": "a@b.c"},
+        **marks,
+    )
+    project.add("alertPolicies", "projects/p/alertPolicies/2", **marks)
+    expected = {"1", "2"} if stack == "l4-kueue" else set()
+    assert names_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], [])) == expected
+
+
 # What is in the state is no leftover
 
 
