@@ -199,7 +199,8 @@ def unanswered(ray: Ray, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     queries = [query for queries in charts(plan).values() for query in queries]
     asked = [query for query in queries if re.search(r"\b(ray|training)_", query)]
     with Prometheus(tmp_path_factory.mktemp("prometheus"), jobs) as prometheus:
-        prometheus.comes_to_know("training_loss")
+        # Loading a trainer's libraries takes a slow machine more than a minute.
+        ray.first.waits_for("the metrics of its trainers", lambda: prometheus.query("training_loss"))
         return [query for query in asked if not prometheus.knows(query)]
 
 
