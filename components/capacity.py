@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pulumi_gcp as gcp
 
+from cloud.machines import Machine
+
 # A node that flex-start provisions lives at most 7 days.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws
 FLEX_START_MAX_HOURS: Final = 168
@@ -72,6 +74,14 @@ class Reservation:
         shared = f"projects/{self.project}/reservations/" if self.project else ""
         return shared + self.name + "".join(f"/{kind}/{part}" for kind, part in parts.items() if part)
 
+    @property
+    def in_class(self) -> dict[str, Any]:
+        """The reservation as a rule of a `ComputeClass` names it."""
+        project = {"project": self.project} if self.project else {}
+        sub_block = {"reservationSubBlock": {"name": self.sub_block}} if self.sub_block else {}
+        block = {"reservationBlock": {"name": self.block, **sub_block}} if self.block else {}
+        return {"name": self.name, **project, **block}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
@@ -134,6 +144,28 @@ class Capacity:
     def flex_start(self) -> bool:
         """Whether machines start only when pods request them."""
         return self.type is CapacityType.FLEX_START
+
+    def class_rule(self, machine: Machine, *, minutes: int, zone: str | None) -> dict[str, Any]:
+        """The rule of a `ComputeClass` by which GKE creates nodes of this capacity.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass
+
+        Args:
+            minutes: Time after which GKE gives up a machine that flex-start has not brought. With the other
+                kinds GKE knows at once.
+            zone: Zone of the nodes. None means any, or the reservation's.
+        """
+        gpus = {"type": machine.accelerator, "count": machine.count, "driverVersion": "latest"}
+        rule: dict[str, Any] = {"machineType": machine.name, "gpu": gpus}
+        if self.type is CapacityType.SPOT:
+            rule["spot"] = True
+        if self.flex_start:
+            rule |= {"flexStart": {"enabled": True}, "capacityCheckWaitTimeSeconds": minutes * 60}
+        if self.reservation:
+            rule["reservations"] = {"affinity": "Specific", "specific": [self.reservation.in_class]}
+        elif zone:
+            rule["location"] = {"zones": [zone]}
+        return rule
 
     def deadline_hours(self, run_hours: int | None) -> int | None:
         """Hours after which Kubernetes ends the job of a run that may train for `run_hours`; None for never.

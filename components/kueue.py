@@ -1,6 +1,7 @@
 """Kueue, which decides which workloads run when the nodes do not suffice for all of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
 import pulumi
@@ -26,6 +27,9 @@ class KueueArgs(Args):
         version: Version of the chart.
         image: Image of the manager, `NAME@sha256:DIGEST`.
         namespaces: Namespaces whose workloads Kueue may queue.
+        frameworks: Kinds of workloads that it queues, as its configuration names them.
+        uncounted: Resources that need no quota.
+        ready_minutes: Minutes after which an admitted workload that is not ready gives its quota back.
         depends_on: Resources that its pods need to pull their image.
     """
 
@@ -33,24 +37,40 @@ class KueueArgs(Args):
     version: str
     image: str
     namespaces: Sequence[str]
+    frameworks: Sequence[str]
+    uncounted: Sequence[str] = ()
+    ready_minutes: int
     depends_on: Sequence[pulumi.Resource]
 
 
 class Kueue(Component[KueueArgs]):
-    """Kueue from its published Helm chart. One release installs all of it or nothing."""
+    """Kueue from its published Helm chart. One release installs all of it or nothing.
+
+    Attributes:
+        cluster: Its cluster.
+        home: The namespace of its managers.
+    """
 
     group = "cluster"
 
     def _declare(self, name: str, args: KueueArgs) -> None:
-        self._cluster = args.cluster
-        home = Namespace(
+        self.cluster = args.cluster
+        self.home = home = Namespace(
             f"{name}-kueue",
             NamespaceArgs(cluster=args.cluster, namespace=NAMESPACE, network_policies=[]),
             pulumi.ResourceOptions(parent=self),
         )
         # The chart writes a colon between the two.
         repository, _, tag = args.image.rpartition(":")
-        holes = {"namespaces": list(args.namespaces), "repository": repository, "tag": tag}
+        uncounted = {"excludeResourcePrefixes": list(args.uncounted)}
+        holes = {
+            "namespaces": list(args.namespaces),
+            "repository": repository,
+            "tag": tag,
+            "frameworks": list(args.frameworks),
+            "resources": {"resources": uncounted} if args.uncounted else {},
+            "ready": f"{args.ready_minutes}m",
+        }
         values = Manifest(MANIFESTS / "kueue-values.yaml", holes).tree
         manager = values["managerConfig"]
         manager["controllerManagerConfigYaml"] = yaml.safe_dump(
@@ -100,7 +120,7 @@ class Kueue(Component[KueueArgs]):
         self, parent: pulumi.Resource, depends_on: Sequence[pulumi.Resource] = ()
     ) -> pulumi.ResourceOptions:
         """Options of a Kueue object that is in no namespace. See `Cluster.inside`."""
-        return self._cluster.inside(parent, [self._release, *depends_on])
+        return self.cluster.inside(parent, [self._release, *depends_on])
 
 
 class QueueArgs(Args):
@@ -108,10 +128,10 @@ class QueueArgs(Args):
 
     Args:
         queue_name: Name of the queue, which workloads carry as a label.
-        flavor: Name of the flavor, Kueue's word for one kind of node.
-        node_labels: Labels of the nodes that admitted workloads run on.
-        quota: Most that all admitted workloads together may request, as Kubernetes quantities: `cpu`,
-            `memory`, `storage` (ephemeral) and `gpus`.
+        flavors: Labels of the nodes of each flavor, Kueue's word for one kind of node, by its name and in the
+            order in which it is tried.
+        quota: Most that all admitted workloads together may request of one flavor, as a Kubernetes quantity
+            by resource.
         priorities: The `value` and `description` of each priority class, by its name. A workload with a
             higher value goes first and preempts a lower one.
     """
@@ -119,14 +139,13 @@ class QueueArgs(Args):
     kueue: Kueue
     namespace: Namespace
     queue_name: str
-    flavor: str
-    node_labels: Mapping[str, str]
+    flavors: Mapping[str, Mapping[str, str]]
     quota: Mapping[str, str]
-    priorities: Mapping[str, Values]
+    priorities: Mapping[str, Values] = field(default_factory=dict)
 
 
 class Queue(Component[QueueArgs]):
-    """A ClusterQueue of one flavor, a LocalQueue in the namespace, and the priority classes.
+    """A ClusterQueue with its flavors, a LocalQueue in the namespace, and the priority classes.
 
     Attributes:
         access: The queue and the priority classes, for which a workload must wait. Kueue would accept a
@@ -143,14 +162,21 @@ class Queue(Component[QueueArgs]):
         def create(what: str, options: pulumi.ResourceOptions, **values: Any) -> pulumi.Resource:
             return Manifest(MANIFESTS / f"{what}.yaml", values).create(f"{name}-{what}", options)
 
-        flavor = create("resource-flavor", inside(self), name=args.flavor, nodeLabels=dict(args.node_labels))
+        several = len(args.flavors) > 1
+        flavors = [
+            Manifest(MANIFESTS / "resource-flavor.yaml", {"name": flavor, "nodeLabels": dict(labels)}).create(
+                f"{name}-flavor-{flavor}" if several else f"{name}-resource-flavor", inside(self)
+            )
+            for flavor, labels in args.flavors.items()
+        ]
+        quota = [{"name": resource, "nominalQuota": most} for resource, most in args.quota.items()]
         cluster_queue = create(
             "cluster-queue",
-            inside(self, [flavor]),
+            inside(self, flavors),
             name=args.queue_name,
             namespace=namespace,
-            flavor=args.flavor,
-            **args.quota,
+            resources=list(args.quota),
+            flavors=[{"name": flavor, "resources": quota} for flavor in args.flavors],
         )
         # Pulumi deletes these in reverse order, so that none waits for the finalizer of an object that uses
         # it.
@@ -169,6 +195,7 @@ class Queue(Component[QueueArgs]):
         ]
         self.access: list[pulumi.Resource] = [local_queue, *priorities]
 
-    def labels(self, priority: str) -> dict[str, str]:
-        """Labels with which a workload waits in this queue with one of its priorities."""
-        return {_QUEUE_LABEL: self.queue_name, _PRIORITY_LABEL: priority}
+    def labels(self, priority: str | None = None) -> dict[str, str]:
+        """Labels with which a workload waits in this queue, with one of its priorities."""
+        priorities = {_PRIORITY_LABEL: priority} if priority else {}
+        return {_QUEUE_LABEL: self.queue_name, **priorities}

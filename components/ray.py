@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pulumi
 
-from components.capacity import NOT_EVICTED, Capacity
+from components.capacity import NOT_EVICTED
 from components.component import Args, Component
 from components.fingerprint import PartlyKnown, hashed_name
 from components.image import Image
@@ -54,7 +54,7 @@ class RayWorkers:
         group: Name of the worker group.
         replicas: Number of workers, or of TPU slices.
         slice_hosts: Pods per replica: the hosts of a TPU slice, which start and end together.
-        capacity: Where the nodes come from.
+        annotations: Annotations that keep a worker on its node.
         size: Requests and limits of a worker, by Kubernetes resource.
         node_selector: Labels of the nodes that the workers run on.
         shared_memory: Size of /dev/shm, as a Kubernetes quantity.
@@ -64,7 +64,7 @@ class RayWorkers:
     group: str
     replicas: int
     slice_hosts: int = 1
-    capacity: Capacity
+    annotations: Mapping[str, str]
     size: Mapping[str, str]
     node_selector: Mapping[str, str]
     shared_memory: str
@@ -94,7 +94,7 @@ class RayClusterArgs(Args):
     def filled(self, name: str) -> Manifest:
         """The filled manifest of a cluster called `name`."""
         workers = self.workers
-        head_annotations, worker_annotations = {**NOT_EVICTED}, {**workers.capacity.pod_annotations()}
+        head_annotations, worker_annotations = {**NOT_EVICTED}, {**workers.annotations}
         mounts, volumes = [], []
         if self.bucket is not None:
             head_annotations |= _sidecar(_HEAD_SIDECAR)
@@ -161,11 +161,13 @@ class RayJobArgs(RunArgs):
         entrypoint: The command that the job runs.
         code: The job's working directory.
         cluster: Arguments of the job's own cluster, which ends with the job, or a shared cluster.
+        queue_labels: Labels with which the job waits in a queue of Kueue.
     """
 
     entrypoint: str | PartlyKnown
     code: TrainingCode
     cluster: RayClusterArgs | RayCluster
+    queue_labels: Mapping[str, str] | None = None
 
 
 class RayJob(Run[RayJobArgs]):
@@ -185,6 +187,7 @@ class RayJob(Run[RayJobArgs]):
             "image": cluster.image.uri,
             "code": args.code.volume,
             "cluster": _cluster_fields(cluster),
+            "queueLabels": {"labels": dict(args.queue_labels)} if args.queue_labels else {},
         }
         options = namespace.running_in(self, [args.code.access, *dependencies])
         waits = {"annotations": {"pulumi.com/waitFor": _ENDED}} if args.wait else {}

@@ -29,7 +29,7 @@ from operations.prices import (
     in_place_of_a_reservation,
     or_list_prices,
 )
-from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities
+from operations.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities, quantities_instead
 
 HELP: Final = "estimate the cost of a stack per hour, per run, and for a month in which nobody uses it"
 
@@ -66,6 +66,7 @@ class Estimate:
         hours: Hours of training in a run, None if they are unknown. `hours_from` has their source.
         trouble: Why the catalog gave no prices. Empty if it gave some.
         lines: Quantities that are billed by time.
+        instead: Those of the other capacities of a list, one of which stands in place of the first.
         by_use: Items that are billed by use, with price and source.
         totals: For each column, the dollars of the lines with a price, and the number of lines without a
             price.
@@ -78,6 +79,7 @@ class Estimate:
     hours_from: str
     trouble: str
     lines: Sequence[Line]
+    instead: Sequence[Line]
     by_use: Sequence[Mapping[str, Any]]
     totals: Mapping[str, Mapping[str, float]]
 
@@ -147,6 +149,7 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
     if hours is None and limit:
         hours, hours_from = float(limit), "maxRunHours, the most that a run may take"
     lines = [_line(item, prices(item.key, item.unit), hours) for item in quantities(planned)]
+    instead = [_line(item, prices(item.key, item.unit), hours) for item in quantities_instead(planned)]
     used = ((item, prices(item.key, item.unit)) for item in by_use(planned))
     totals = {}
     for column in _COLUMNS:
@@ -161,6 +164,7 @@ def _priced(planned: StackPlan, hours: float | None, prices: Prices, trouble: st
         hours_from=hours_from if hours else "",
         trouble=trouble,
         lines=lines,
+        instead=instead,
         by_use=[
             {
                 **{"key": item.key, "what": item.what, "unit": item.unit},
@@ -200,17 +204,24 @@ def _show(estimate: Estimate, console: Console) -> None:
     for name in ("in an hour", "unit", "price", *(heads[column] for column in estimate.columns)):
         table.add_column(name, justify="left" if name == "unit" else "right")
     for line in estimate.lines:
-        amounts = (_text(line.dollars[column], 2) for column in estimate.columns)
-        table.add_row(
-            cell(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts
-        )
+        table.add_row(*_row(line, estimate.columns))
     for used in estimate.by_use:
         table.add_row(cell(used["what"]), "by use", used["unit"], _price(used["price"], used["listed"]))
     table.add_section()
     table.add_row("together", "", "", "", *(_total(**estimate.totals[column]) for column in estimate.columns))
+    if estimate.instead:
+        table.add_section()
+        table.add_row("in place of the first capacity, if it has no machines:")
+    for line in estimate.instead:
+        table.add_row(*_row(line, estimate.columns))
     console.print(table)
     for note in _notes(estimate):
         console.print(cell(note))
+
+
+def _row(line: Line, columns: Sequence[str]) -> list[str]:
+    amounts = [_text(line.dollars[column], 2) for column in columns]
+    return [cell(line.what), f"{line.most:.4g}", line.unit, _price(line.price, line.listed), *amounts]
 
 
 def _total(dollars: float, lines_without_price: float) -> str:

@@ -12,6 +12,7 @@ from cloud.machines import DEFAULT, GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL
 from cloud.nodes import node_limits
 from cloud.quantity import quantity
 from components.capacity import CapacityType, Reservation
+from components.compute_class import CLASS_LABEL
 from engine.plan import Planned
 from operations.plan import StackPlan
 
@@ -134,6 +135,8 @@ class Machines:
         most: The largest number at the same time.
         zones: Their zones, empty for any zone of the region.
         disk_gb: GB of a machine's boot disk, 0 if Google chooses it.
+        tried: 0 if they come first, 1 if GKE tries them when it has none of those, and so on.
+        autopilot: Whether Autopilot creates them.
     """
 
     resource: str
@@ -145,13 +148,19 @@ class Machines:
     capacity: CapacityType
     reservation: Reservation | None
     disk_gb: int
+    tried: int = 0
+    autopilot: bool = False
 
 
 def machines_of(plan: StackPlan) -> list[Machines]:
-    """The machines of the plan's node pools, and those that Autopilot creates for its pods."""
+    """The machines of the plan's node pools, and those that Autopilot creates for its pods.
+
+    Of a list of capacities every one is there, though the pods run on one of them.
+    """
     machines = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
     if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
-        machines += filter(None, map(_for_pods, pods_of(plan)))
+        for pods in pods_of(plan):
+            machines += _of_classes(plan, pods) or filter(None, [_for_pods(pods)])
     return machines
 
 
@@ -201,6 +210,49 @@ def _of_pool(pool: Planned) -> Machines:
     )
 
 
+def _of_classes(plan: StackPlan, pods: Pods) -> list[Machines]:
+    """The machines of the classes that pods with accelerators choose, or their queue for them."""
+    trees = _objects(plan, "ComputeClass")
+    classes = {tree["metadata"]["name"]: tree["spec"]["priorities"] for tree in trees}
+    if not classes or not pods.accelerators or not pods.most:
+        return []
+    chosen = (pods.spec.get("nodeSelector") or {}).get(CLASS_LABEL)
+    flavors = at({"queues": _objects(plan, "ClusterQueue")}, "queues[].spec.resourceGroups[].flavors[].name")
+    names = [chosen] if chosen else [str(flavor) for flavor in flavors]
+    rules = [rule for name in names for rule in classes[name]]
+    return [_of_rule(pods, rule, tried) for tried, rule in enumerate(rules)]
+
+
+def _objects(plan: StackPlan, kind: str) -> list[Mapping[str, Any]]:
+    """The plan's Kubernetes objects of a kind."""
+    return [resource.inputs for resource in plan.resources if resource.inputs.get("kind") == kind]
+
+
+def _of_rule(pods: Pods, rule: Mapping[str, Any], tried: int) -> Machines:
+    named = next(iter(at(rule, "reservations.specific[]")), None)
+    return Machines(
+        resource=pods.resource,
+        type=MACHINES[rule["machineType"]],
+        type_name=rule["machineType"],
+        kept=pods.kept,
+        most=pods.most,
+        zones=tuple(texts(rule, "location.zones[]")),
+        capacity=_capacity(
+            spot=bool(rule.get("spot")),
+            flex=any(at(rule, "flexStart.enabled")),
+            reserved=named and named["name"],
+        ),
+        reservation=_named_in_rule(named) if named else None,
+        disk_gb=0,
+        tried=tried,
+        autopilot=True,
+    )
+
+
+def _named_in_rule(named: Mapping[str, Any]) -> Reservation:
+    return Reservation(name=named["name"], project=named.get("project"))
+
+
 def _for_pods(pods: Pods) -> Machines | None:
     """The machines that Autopilot creates for pods with accelerators.
 
@@ -235,6 +287,7 @@ def _for_pods(pods: Pods) -> Machines | None:
         ),
         reservation=Reservation(name=named, project=owner) if named else None,
         disk_gb=0,
+        autopilot=True,
     )
 
 

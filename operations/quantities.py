@@ -1,6 +1,6 @@
 """The quantities that a stack uses in an hour, from its plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,9 +38,18 @@ class Quantity:
 
 
 def quantities(plan: StackPlan) -> list[Quantity]:
-    """Everything that is billed by time. Equal items are added up."""
+    """Everything that is billed by time, if the first capacity of a list has machines."""
+    return _added_up(_all(plan))
+
+
+def quantities_instead(plan: StackPlan) -> list[Quantity]:
+    """What the other capacities of a list would cost in place of the first, one by one."""
+    return _added_up(item for group in machines_of(plan) if group.tried for item in _of_machines(group))
+
+
+def _added_up(items: Iterable[Quantity]) -> list[Quantity]:
     totals: dict[tuple[str, str, str], Quantity] = {}
-    for quantity in _all(plan):
+    for quantity in items:
         key = (quantity.key, quantity.what, quantity.unit)
         same = totals.get(key, replace(quantity, most=0, run=0, kept=0))
         totals[key] = replace(
@@ -63,7 +72,7 @@ def _billed(plan: StackPlan) -> Iterator[Billed]:
 
 
 def _all(plan: StackPlan) -> Iterator[Quantity]:
-    machines = machines_of(plan)
+    machines = [group for group in machines_of(plan) if not group.tried]
     for group in machines:
         yield from _of_machines(group)
     billed = {group.resource for group in machines}
@@ -97,7 +106,7 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
         unit = "chip-hour" if kind.is_tpu else "GPU-hour"
         key = f"{kind.accelerator}.{machines.capacity}"
         yield _of_each(machines, key, f"{kind.accelerator} of {name}", unit, kind.count)
-        if not machines.zones:
+        if machines.autopilot:
             key = f"autopilot.premium.{kind.accelerator}"
             yield _of_each(machines, key, f"Autopilot's share of {name}", unit, kind.count)
     if not (kind.model and kind.model.whole_price):

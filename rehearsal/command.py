@@ -15,6 +15,7 @@ from rehearsal import interruption
 from rehearsal.faults import KINDS
 from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
+from rehearsal.stock import CAPACITIES
 
 
 def add_set_option(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,16 @@ def _parser() -> argparse.ArgumentParser:
         "--cluster",
         action="store_true",
         help="write the Kubernetes objects to a local control plane (built on first use, with Go)",
+    )
+    parser.add_argument(
+        "--stockout",
+        dest="stockouts",
+        metavar="CAPACITY",
+        action="append",
+        default=[],
+        choices=CAPACITIES,
+        help="with --cluster or --clock: the platform has no machine of this capacity; may be repeated; "
+        "CAPACITY is one of " + ", ".join(CAPACITIES),
     )
     parser.add_argument("--verbose", action="store_true", help="print every line of the engine")
     return parser

@@ -13,6 +13,7 @@ from engine import project
 from engine.lock import held
 from engine.plan import Plan
 from rehearsal import schedule
+from rehearsal.capacity_search import told, tries_of
 from rehearsal.display import OperationLog, head, path_line, say, show_plan
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import change_by_hand
@@ -37,6 +38,7 @@ class Lifecycle:
     constraints: Sequence[str]
     clock: bool
     cluster: bool
+    stockouts: Sequence[str]
     verbose: bool
 
     def run(self) -> bool:
@@ -74,7 +76,25 @@ class Lifecycle:
         if self.clock:
             for phase in schedule.phases(plan.resources):
                 say(f"critical path of {phase.title}, {path_line(phase)}")
+        self._tell_of_stockouts(plan)
         return plan
+
+    def _tell_of_stockouts(self, plan: Plan) -> None:
+        """Prints how the job gets its nodes from a list of capacities.
+
+        Raises:
+            RehearsalError: If `--stockout` has no effect.
+        """
+        tries = tries_of(plan)
+        unknown = [
+            capacity for capacity in self.stockouts if capacity not in {entry.capacity for entry in tries}
+        ]
+        if unknown:
+            listed = ", ".join(entry.capacity for entry in tries) or "no list of capacities"
+            raise RehearsalError(f"--stockout {unknown[0]}: the stack has {listed}; see capacity.type")
+        if self.stockouts or (tries and self.clock):
+            for line in told(tries, self.stockouts):
+                say(f"nodes, {line}")
 
     def _check_fault(self, plan: Plan) -> None:
         """Raises RehearsalError if the resource or the kind of `--fail-at` does not exist."""
@@ -95,7 +115,14 @@ class Lifecycle:
     def _all(self, rehearsal: Rehearsal) -> bool:
         """Everything after the preview."""
         name, kind = self._fault
+        if rehearsal.cluster:
+            for capacity in self.stockouts:
+                rehearsal.cluster.nodes.stock.set(capacity, 0)
         self._run(rehearsal, "up", "creation")
+        if rehearsal.cluster and self.stockouts:
+            head("nodes")
+            for line in rehearsal.cluster.search():
+                say(line)
         state = rehearsal.state()
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         existing = {item.id for item in rehearsal.cloud.items if kind == "orphan"}

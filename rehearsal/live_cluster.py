@@ -6,26 +6,32 @@ The objects that GKE itself installs are missing.
 
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from cloud.kubernetes import is_awaited
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
+from rehearsal.control_plane.capacity_keeper import is_keeper
 from rehearsal.control_plane.cluster import ControlPlane
 from rehearsal.control_plane.kueue_release import CHART
 from rehearsal.control_plane.kwok import end
 from rehearsal.control_plane.node_keeper import NodeKeeper
+from rehearsal.control_plane.nodes import needs_accelerators
 from rehearsal.control_plane.programs import KUEUE
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fake_kubernetes import RAY_ENDS
+from rehearsal.stock import capacity_of
 
 _T = TypeVar("_T")
 # Seconds until pods run, objects are deleted and the like. Here that takes a second or two.
 _TIMEOUT: Final = 60.0
 # The same if pods run their commands: they train, and use their grace periods.
 _LONGEST_RUN: Final = 300.0
+# The same for a job that goes through a list of capacities.
+_SEARCH: Final = 300.0
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
 
@@ -58,6 +64,7 @@ class LiveCluster:
     def stop(self) -> None:
         """Interrupts everything that waits, also in the future."""
         self._stopped.set()
+        self.plane.capacity_keeper.stop()
         self.nodes.stop()
 
     def write(self, tree: Object, *, new: bool, force: bool) -> tuple[Object, str]:
@@ -79,8 +86,14 @@ class LiveCluster:
         if new and self.api.get(tree):
             kind, name = path.rsplit("/", 2)[1:]
             raise ApiError(409, f'{kind} "{name}" already exists')
+        keeper = is_keeper(tree)
+        if keeper and self.plane.runs_pods:
+            # Its pod could not reach the API server, which listens on the loopback interface alone.
+            tree = {**tree, "spec": {**tree["spec"], "replicas": 0}}
         live = self._applied[path] = self.api.apply(tree, force=force)
         self.written += 1
+        if keeper:
+            self.plane.capacity_keeper.start(live)
         check = readiness.awaited(tree)
         if check is None:
             return live, ""
@@ -110,6 +123,8 @@ class LiveCluster:
         """
         for tree in trees:
             self.api.delete(tree)
+            if is_keeper(tree):
+                self.plane.capacity_keeper.stop()
 
         def is_gone() -> bool:
             if not any(self._cloud.of_type(CLUSTER)):
@@ -167,6 +182,26 @@ class LiveCluster:
                     metadata = item["metadata"]
                     names.add(f"{kind} {metadata.get('namespace', '')}/{metadata['name']}")
         return names
+
+    def search(self) -> list[str]:
+        """Waits until every pod with accelerators has a node, and says where they are, and what was tried.
+
+        Raises:
+            WaitError: If a pod has none after the timeout.
+        """
+
+        def homeless() -> list[str]:
+            pods = [pod for pod in self.api.list("v1", "Pod") if needs_accelerators(pod)]
+            return [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")] or (
+                [] if pods else ["no pod with accelerators"]
+            )
+
+        self._until(lambda: f"nodes for {', '.join(homeless())}", lambda: not homeless(), _SEARCH)
+        used = {pod["spec"]["nodeName"] for pod in self.api.list("v1", "Pod") if needs_accelerators(pod)}
+        nodes = [node for node in self.api.list("v1", "Node") if node["metadata"]["name"] in used]
+        where = Counter(capacity_of(node["metadata"]["labels"]) for node in nodes)
+        lines = [f"{count} of {capacity}" for capacity, count in where.items()]
+        return [*self.plane.capacity_keeper.log().splitlines(), *lines]
 
     def _end(self, live: Object) -> None:
         """Ends an awaited job by `FakeCloud.outcome`: its pods run nothing."""

@@ -1,15 +1,22 @@
 """Settings that scenarios on A4 machines (B200) share."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Final
 
 import pulumi
+from pydantic import Field, ValidationInfo, field_validator
 
-from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, Accelerator
-from components.capacity import Capacity, CapacityType
-from stacks.shared_settings import CapacityKind, GkeSettings
+from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES, Accelerator
+from components.capacity import CapacityType
+from components.capacity_chain import CapacityChain
+from stacks.capacity import CapacityList
+from stacks.placement import PlacedSettings
+from stacks.reader import REGION, Hint
+from stacks.shared_settings import GkeSettings
 
-GPUS_PER_NODE: Final = 8
+MACHINE: Final = MACHINES["a4-highgpu-8g"]
+GPUS_PER_NODE: Final = MACHINE.count
 # A pod that has a node to itself. This is less than the a4-highgpu-8g's 224 vCPU and 3,968 GB: the platform
 # reserves a part, and a pod that requests too much is never scheduled.
 POD_SIZE: Final[Mapping[str, str]] = {
@@ -22,34 +29,68 @@ POD_SHARED_MEMORY: Final = "64Gi"
 POD_SCRATCH: Final = "200Gi"
 
 
-def pod_selector(capacity: Capacity) -> dict[str, str]:
-    """The node selector of a pod on A4: the GPU, its driver and the capacity."""
-    return {
-        GPU_LABEL: B200.name,
-        # B200 needs R570 or newer.
-        "cloud.google.com/gke-gpu-driver-version": "latest",
-        **capacity.pod_selectors(),
-    }
+# Labels of the nodes of a pod on A4: the GPU and its driver. B200 needs R570 or newer.
+NODE_LABELS: Final = {GPU_LABEL: B200.name, "cloud.google.com/gke-gpu-driver-version": "latest"}
 
 
-class A4Settings(GkeSettings):
+class A4Settings(PlacedSettings, GkeSettings):
     """Settings of every scenario on A4 machines."""
 
     gpu: ClassVar[Accelerator] = B200
-    capacity_type: CapacityKind = CapacityType.RESERVATION
+    capacity_types: CapacityList = (CapacityType.RESERVATION,)
+    capacity_zone: Annotated[str | None, Hint(values="a zone such as us-central1-b (not a region)")] = Field(
+        None,
+        alias="capacity.zone",
+        pattern=REGION.replace("$", "-[a-z]$"),
+        description="Zone of the nodes that come from no reservation. Several nodes with a list need it, "
+        "because they must be near each other. By default Google chooses.",
+    )
+
+    @property
+    def chain(self) -> CapacityChain:
+        """The capacities of the accelerator nodes."""
+        return replace(super().chain, zone=self.capacity_zone)
+
+    @field_validator("capacity_zone")
+    @classmethod
+    def _belongs_to_a_list(cls, zone: str | None, info: ValidationInfo) -> str | None:
+        region, types = info.data.get("region"), info.data.get("capacity_types")
+        if zone and region and zone.rpartition("-")[0] != region:
+            raise ValueError(f"{zone} is not a zone of {region}, the stack's gcp:region")
+        if zone and types and len(types) == 1:
+            raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
+        return zone
+
+    @staticmethod
+    def require_zone(settings: Mapping[str, Any], nodes: int) -> None:
+        """Raises ValueError if several nodes of one job could come from several zones.
+
+        Args:
+            settings: The fields that are read so far.
+        """
+        types = settings.get("capacity_types") or ()
+        anywhere = [kind for kind in types if kind is not CapacityType.RESERVATION]
+        if nodes > 1 and len(types) > 1 and anywhere and not settings.get("capacity_zone"):
+            raise ValueError(
+                f"{nodes} nodes must be in one zone, and {' and '.join(anywhere)} could come from any; name "
+                "one with `pulumi config set capacity.zone ZONE`"
+            )
 
     def warn_of_missing_nodes(self, nodes: int) -> None:
         """Warns about settings with which pods would stay pending, or nodes would wait for others.
 
         https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
         """
-        if self.capacity_type is CapacityType.ON_DEMAND:
+        types = self.capacity_types
+        if CapacityType.ON_DEMAND in types:
             pulumi.log.warn(
                 "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
                 "the pods may stay pending"
             )
-        if nodes > 1 and self.capacity_type in (CapacityType.FLEX_START, CapacityType.SPOT):
+        one_by_one = [kind for kind in types if kind in (CapacityType.FLEX_START, CapacityType.SPOT)]
+        if nodes > 1 and one_by_one:
+            limit = "; capacity.minutes limit that" if len(types) > 1 else ""
             pulumi.log.warn(
-                f"capacity.type {self.capacity_type} creates {nodes} nodes one by one: you pay for the first "
-                "ones while they wait for the last; only a reservation has all of them at once"
+                f"capacity.type {one_by_one[0]} creates {nodes} nodes one by one: you pay for the first "
+                f"ones while they wait for the last{limit}; only a reservation has all of them at once"
             )

@@ -3,9 +3,19 @@
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
-from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
+from stacks.a4 import (
+    GPUS_PER_NODE,
+    MACHINE,
+    NODE_LABELS,
+    POD_SCRATCH,
+    POD_SHARED_MEMORY,
+    POD_SIZE,
+    A4Settings,
+)
 from stacks.monitoring import GPUS, gke_monitoring
+from stacks.placement import JobOfPods, needs_queue, place
 from stacks.platform import Site
+from stacks.queue import images_of_kueue
 from stacks.served_run import command_to_serve
 from stacks.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
 from stacks.training import AwaitableSettings, GemmaRecipe, run_name, training_platform
@@ -27,6 +37,7 @@ class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
     @field_validator("nodes")
     @classmethod
     def _share_a_step(cls, nodes: int, info: ValidationInfo) -> int:
+        cls.require_zone(info.data, nodes)
         if "recipe" in info.data:
             recipe = cls.recipe_with(info.data["recipe"], info.data.get("recipe_set", {}))
             try:
@@ -43,12 +54,20 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_missing_nodes(settings.nodes)
     settings.warn_of_memory()
     site = Site(settings)
-    platform = training_platform(site, settings, namespace="training")
+    queued = needs_queue(settings, settings.nodes)
+    platform = training_platform(
+        site,
+        settings,
+        namespace="training",
+        more_images=images_of_kueue(site, settings) if queued else (),
+    )
+    together = JobOfPods(pods=settings.nodes, framework="batch/job", image=platform.image)
+    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
     run = run_name(settings, platform.code, platform.image, *settings.sized(settings.nodes))
     nodes = TorchrunNodes(
         count=settings.nodes,
         size=POD_SIZE,
-        selector=pod_selector(settings.capacity),
+        selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
         grace_seconds=600,
@@ -61,10 +80,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         run,
         wait=settings.wait_for_training,
         arguments=[f"--batch-for={GPUS_PER_NODE}"],
+        queue_labels=placement.queue_labels,
+        depends_on=placement.depends_on,
     )
+    charts = [*GPUS, *placement.charts, "training", "tokens"]
     return {
         "connect": platform.cluster.connect,
-        **gke_monitoring(site, settings, platform, [*GPUS, "training", "tokens"], trainers={"app": SERVICE}),
+        **gke_monitoring(site, settings, platform, charts, trainers={"app": SERVICE}),
+        **placement.outputs,
         **job.commands("watchTraining"),
         **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),

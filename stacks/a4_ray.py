@@ -3,14 +3,24 @@
 from typing import Literal
 
 import pulumi
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from components.fingerprint import joined
 from components.ray import RAY_WORKERS, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
-from stacks.a4 import GPUS_PER_NODE, POD_SCRATCH, POD_SHARED_MEMORY, POD_SIZE, A4Settings, pod_selector
+from stacks.a4 import (
+    GPUS_PER_NODE,
+    MACHINE,
+    NODE_LABELS,
+    POD_SCRATCH,
+    POD_SHARED_MEMORY,
+    POD_SIZE,
+    A4Settings,
+)
 from stacks.monitoring import GPUS, gke_monitoring
+from stacks.placement import JobOfPods, Placement, needs_queue, place
 from stacks.platform import Site
+from stacks.queue import images_of_kueue
 from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
@@ -27,6 +37,23 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
         "jobs.",
     )
 
+    @field_validator("workers")
+    @classmethod
+    def _are_in_one_zone(cls, workers: int, info: ValidationInfo) -> int:
+        cls.require_zone(info.data, workers)
+        return workers
+
+    @field_validator("ray_cluster")
+    @classmethod
+    def _can_be_moved(cls, life: str, info: ValidationInfo) -> str:
+        types, workers = info.data.get("capacity_types", ()), info.data.get("workers", 1)
+        if life == "shared" and len(types) > 1 and workers > 1:
+            raise ValueError(
+                "a list of capacities moves a job with its nodes, and a shared cluster keeps them; choose "
+                "perJob, or one capacity.type"
+            )
+        return life
+
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
@@ -38,15 +65,18 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings,
         namespace="ray",
         ray_operator=True,
+        more_images=images_of_kueue(site, settings) if needs_queue(settings, settings.workers) else (),
     )
+    together = JobOfPods(pods=settings.workers, framework="ray.io/rayjob", image=platform.image)
+    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
         image=platform.image,
         service_account=platform.account.account_name,
-        workers=_workers(settings),
+        workers=_workers(settings, placement),
         tokens=platform.tokens,
-        depends_on=platform.depends_on,
+        depends_on=[*platform.depends_on, *placement.depends_on],
     )
     run = run_name(settings, platform.code, platform.image, *settings.sized(settings.workers))
     job = RayJob(
@@ -62,14 +92,20 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             code=platform.code,
             cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
             wait=settings.wait_for_training,
-            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
+            queue_labels=placement.queue_labels,
+            deadline_hours=settings.chain.deadline_hours(settings.max_run_hours),
         ),
     )
     return {
         "connect": platform.cluster.connect,
         **gke_monitoring(
-            site, settings, platform, [*GPUS, "training", "tokens", "ray"], trainers=RAY_WORKERS
+            site,
+            settings,
+            platform,
+            [*GPUS, *placement.charts, "training", "tokens", "ray"],
+            trainers=RAY_WORKERS,
         ),
+        **placement.outputs,
         **job.commands(),
         **platform.bucket.commands(run, *settings.trained_recipe.results),
         "serveRun": command_to_serve(settings, platform.bucket, run),
@@ -77,14 +113,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def _workers(settings: Settings) -> RayWorkers:
+def _workers(settings: Settings, placement: Placement) -> RayWorkers:
     """One pod per A4 node, with all GPUs of the node."""
     return RayWorkers(
         group="b200",
         replicas=settings.workers,
-        capacity=settings.capacity,
+        annotations=settings.chain.pod_annotations(),
         size=POD_SIZE,
-        node_selector=pod_selector(settings.capacity),
+        node_selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
     )

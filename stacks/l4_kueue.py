@@ -9,16 +9,16 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
 from components.identity import ServiceAccount, ServiceAccountArgs
-from components.image import Image
-from components.kueue import Kueue, KueueArgs, Queue, QueueArgs
+from components.kueue import Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
 from components.standard_cluster import NodePool, NodePoolArgs
-from stacks import pins, questions, vllm
+from stacks import questions, vllm
 from stacks.hub_model import HubModel
 from stacks.l4 import autopilot_selector, disk_gb, pod_size
 from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings
 from stacks.monitoring import GPUS, QUEUE, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
+from stacks.queue import declare_kueue, images_of_kueue
 from stacks.reader import Hint
 from stacks.served_run import (
     NOTHING_MOUNTED,
@@ -31,6 +31,8 @@ from stacks.training import GemmaRecipe, TrainingPlatform, run_name, training_pl
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
+# Longer than the startup probe of the server, which covers the download and the loading of a model.
+_READY_MINUTES: Final = 45
 _PRIORITIES: Final = {
     "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},
     "low": {"value": 100, "description": "Goes on later from its checkpoint; gives way to high."},
@@ -125,23 +127,17 @@ class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
             )
         return fewest
 
-    @property
-    def kueue_image(self) -> str:
-        """The image of Kueue's manager."""
-        return self.mirrored(pins.KUEUE_IMAGE)
-
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     settings.warn_of_memory()
     site = Site(settings)
-    published = (settings.server_image, Image.parse(settings.kueue_image))
     platform = training_platform(
         site,
         settings,
         namespace="llm",
         network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
-        more_images=[site.reachable(image) for image in published],
+        more_images=[site.reachable(settings.server_image), *images_of_kueue(site, settings)],
         scales_by_metrics_of_pods=settings.autoscaling is not None,
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
@@ -171,30 +167,27 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
 
 def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
     """Kueue, and a queue whose quota is what the L4 nodes offer to pods."""
-    kueue = Kueue(
-        site.name,
-        KueueArgs(
-            cluster=platform.cluster,
-            version=pins.KUEUE_VERSION,
-            image=settings.kueue_image,
-            namespaces=[platform.namespace.namespace],
-            depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
-        ),
+    kueue = declare_kueue(
+        site,
+        settings,
+        platform,
+        frameworks=["batch/job", "pod", "deployment"],  # it queues a Deployment pod by pod
+        ready_minutes=_READY_MINUTES,
     )
     machine, nodes = settings.machine, settings.nodes
+    disk = allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD))
     return Queue(
         site.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
             queue_name="llm",
-            flavor=machine.accelerator,
-            node_labels=machine.node_labels,
+            flavors={machine.accelerator: machine.node_labels},
             quota={
                 "cpu": str(nodes * machine.pod_cpus),
                 "memory": f"{nodes * machine.pod_memory_gib}Gi",
-                "storage": f"{nodes * floor(allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD)))}Gi",
-                "gpus": str(nodes * machine.count),
+                "ephemeral-storage": f"{nodes * floor(disk)}Gi",
+                machine.resource: str(nodes * machine.count),
             },
             priorities=_PRIORITIES,
         ),

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import G2_MACHINES, L4, Machine
 from components.capacity import CapacityType
+from stacks.capacity import kind_of
 from stacks.l4 import L4Settings
 from stacks.reader import Hint
 from stacks.shared_settings import GkeSettings
@@ -43,7 +44,7 @@ class L4NodesSettings(L4Settings, GkeSettings):
     )
     min_nodes: int = Field(
         # Flex-start creates machines when pods request them.
-        default_factory=lambda data: 0 if data["capacity_type"] is CapacityType.FLEX_START else data["nodes"],
+        default_factory=lambda data: 0 if kind_of(data) is CapacityType.FLEX_START else data["nodes"],
         ge=0,
         le=100,
         description="Fewest machines, only on a Standard cluster. Below `nodes` the autoscaler chooses the "
@@ -107,7 +108,7 @@ class L4NodesSettings(L4Settings, GkeSettings):
     @field_validator("min_nodes")
     @classmethod
     def _fit_the_pool(cls, minimum: int, info: ValidationInfo) -> int:
-        nodes, capacity = info.data.get("nodes", minimum), info.data.get("capacity_type")
+        nodes, capacity = info.data.get("nodes", minimum), kind_of(info.data)
         if minimum > nodes:
             raise ValueError(
                 f"{minimum} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"

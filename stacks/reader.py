@@ -219,7 +219,9 @@ class ConfigReader:
             remedy = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
             return key, f"{error['ctx']['error']}{remedy}"
         text = self._values.get(key, "")
-        proposal = did_you_mean(text, choices(field.annotation))
+        # In a list, the error is one of its words.
+        word = error["input"] if isinstance(error["input"], str) else text
+        proposal = did_you_mean(word, choices(field.annotation))
         return key, f"{text!r} is not {values_of(field)}{proposal}"
 
     def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
@@ -288,8 +290,10 @@ def did_you_mean(text: str, known: Collection[str]) -> str:
 
 
 def choices(kind: Any) -> list[str]:
-    """The words that a field of this type accepts. Empty if it accepts other values."""
+    """The words that a field of this type accepts, or a list of it. Empty if it accepts other values."""
     kind = without_none(kind)
+    if get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
     if get_origin(kind) is Literal:
         return [str(word) for word in get_args(kind)]
     if isinstance(kind, type) and issubclass(kind, Enum):

@@ -5,11 +5,12 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from components.capacity import FLEX_START_MAX_HOURS, Capacity, CapacityType, Reservation
+from components.capacity import FLEX_START_MAX_HOURS
 from components.control_plane import ControlPlane, ControlPlaneType
 from components.image import Image
 from stacks.accounts import AccountSettings
 from stacks.alerts import AlertSettings
+from stacks.capacity import CapacitySettings
 from stacks.keys import KeySettings
 from stacks.network import ClusterNetworkSettings
 from stacks.reader import Hint, parsed_by
@@ -34,9 +35,6 @@ ImageByDigest = Annotated[
     Hint(values="an image by digest, REGISTRY/IMAGE@sha256:DIGEST"),
 ]
 Egress = Literal["https", "googleAndHub", "open"]
-CapacityKind = Annotated[
-    CapacityType, Field(alias="capacity.type", description="Where the accelerator nodes come from.")
-]
 
 
 class StackSettings(AccountSettings, AlertSettings, KeySettings, RegistrySettings):
@@ -128,23 +126,11 @@ class RunSettings(StackSettings):
         return minutes
 
 
-class GkeSettings(ClusterNetworkSettings, StackSettings):
+class GkeSettings(ClusterNetworkSettings, CapacitySettings, StackSettings):
     """Settings of every scenario on GKE."""
 
     runs_as: ClassVar = ("nodes",)
 
-    capacity_type: CapacityKind = CapacityType.ON_DEMAND
-    reservation: Annotated[
-        Reservation | None,
-        parsed_by(lambda text: None if text is None else Reservation.parse(text)),
-        Hint(values="the name or the path of a reservation", fake="rehearsal-reservation"),
-    ] = Field(
-        None,
-        alias="capacity.reservation",
-        validate_default=True,
-        description="Name of the reservation, or its path if another project shares it. Required with "
-        "`capacity.type` `reservation`, and refused with every other type.",
-    )
     cluster_name: _ClusterName = Field(
         None,
         description="Start of the GKE cluster's name, to which Pulumi appends seven hexadecimal digits. By "
@@ -196,15 +182,3 @@ class GkeSettings(ClusterNetworkSettings, StackSettings):
         if "control_plane_type" in info.data:
             ControlPlane(type=info.data["control_plane_type"], authorized_networks=networks)
         return networks
-
-    @property
-    def capacity(self) -> Capacity:
-        """The capacity of the accelerator nodes."""
-        return Capacity(type=self.capacity_type, reservation=self.reservation)
-
-    @field_validator("reservation")
-    @classmethod
-    def _belongs_to_type(cls, reservation: Reservation | None, info: ValidationInfo) -> Reservation | None:
-        if "capacity_type" in info.data:
-            Capacity(type=info.data["capacity_type"], reservation=reservation)
-        return reservation

@@ -80,7 +80,7 @@ def torchrun_job(
                 "size": dict(nodes.size),
                 "sharedMemory": nodes.shared_memory,
                 "scratch": nodes.scratch,
-                "eviction": settings.capacity.pod_annotations(),
+                "eviction": settings.chain.pod_annotations(),
                 "image": platform.image.uri,
                 "recipe": settings.recipe_name,
                 "tokens": platform.tokens,
@@ -94,6 +94,6 @@ def torchrun_job(
             service=SERVICE,
             depends_on=[*platform.depends_on, platform.code.access, *depends_on],
             wait=wait,
-            deadline_hours=settings.capacity.deadline_hours(settings.max_run_hours),
+            deadline_hours=settings.chain.deadline_hours(settings.max_run_hours),
         ),
     )

@@ -14,6 +14,7 @@ from components.capacity import CapacityType
 from components.ray import BUCKET_MOUNT, RAY_WORKERS, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import pins
+from stacks.capacity import kind_of
 from stacks.monitoring import TPUS, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.reader import Hint
@@ -56,7 +57,7 @@ class Settings(AwaitableSettings):
         description="Shape of the TPU slice, which decides how many machines it has and of which type.",
     )
     zone: Annotated[str, Hint(values="a zone such as us-east5-b (not a region)")] = Field(
-        default_factory=lambda data: _zones(data["capacity_type"]).get(data["region"], ("",))[0],
+        default_factory=lambda data: _zones(kind_of(data)).get(data["region"], ("",))[0],
         validate_default=True,
         pattern=r"^([a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+)?$",
         description="Zone of the slice and of the cluster. By default the region's first zone with TPU v6e.",
@@ -125,9 +126,9 @@ class Settings(AwaitableSettings):
     @classmethod
     def _has_v6e(cls, zone: str, info: ValidationInfo) -> str:
         """Rejects a zone in which no slice would ever start. A reservation may be in any zone."""
-        if not {"region", "capacity_type"} <= info.data.keys():
+        if not {"region", "capacity_types"} <= info.data.keys():
             return zone
-        region, capacity = info.data["region"], info.data["capacity_type"]
+        region, capacity = info.data["region"], kind_of(info.data)
         offered = _zones(capacity)
         remedy = f"it is in {', '.join(chain.from_iterable(offered.values()))}"
         problem = "has no TPU v6e"
@@ -144,7 +145,7 @@ class Settings(AwaitableSettings):
         return zone
 
 
-def _zones(capacity: CapacityType) -> Mapping[str, tuple[str, ...]]:
+def _zones(capacity: CapacityType | None) -> Mapping[str, tuple[str, ...]]:
     return V6E.flex_start_zones if capacity is CapacityType.FLEX_START else V6E.zones
 
 
@@ -217,7 +218,7 @@ def _workers(settings: Settings) -> RayWorkers:
         # One slice, whose hosts start and end together.
         replicas=1,
         slice_hosts=tpu_slice.hosts,
-        capacity=settings.capacity,
+        annotations=settings.capacity.pod_annotations(),
         size={
             "cpu": str(tpu_slice.machine.pod_cpus),
             "memory": f"{tpu_slice.machine.pod_memory_gib}Gi",

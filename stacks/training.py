@@ -210,7 +210,7 @@ def run_name(settings: TrainingSettings, code: TrainingCode | BucketCode, image:
 
 
 def _warn_of_spot(settings: GkeTrainingSettings) -> None:
-    if settings.capacity_type is CapacityType.SPOT:
+    if CapacityType.SPOT in settings.capacity_types:
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
         pulumi.log.warn(
             "capacity.type spot: when Google takes a node back, its pods have at most 25 seconds, even with "

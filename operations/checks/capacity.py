@@ -59,8 +59,13 @@ class Quota:
 def needs_of(plan: StackPlan) -> Counter[Quota]:
     """The most that the plan takes of each quota at one moment."""
     needs: Counter[Quota] = Counter()
+    by_resource: dict[str, Counter[Quota]] = {}
     for machines in machines_of(plan):
-        needs.update(_of_machines(machines))
+        # Of a list of capacities, one has machines at a time.
+        before = by_resource.get(machines.resource, Counter())
+        by_resource[machines.resource] = before | _of_machines(machines)
+    for of_resource in by_resource.values():
+        needs.update(of_resource)
     for build in plan.of_type(BUILD.type):
         if build.inputs.get("pool"):
             continue  # its machines count for the pool's own quota

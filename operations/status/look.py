@@ -10,7 +10,7 @@ from cloud.run import JOB, SERVICE
 from operations.clients import Clients
 from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.state import Resource, State
-from operations.status import cloud_run, metrics, words, workloads
+from operations.status import capacity, cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
 from operations.status.links import links
 from operations.status.pods import cut_off, nodes, pods
@@ -18,6 +18,7 @@ from operations.status.report import Health, Line, Report, Why
 
 # The report's words for a cluster that GKE does not know.
 _GONE: Final = "GONE"
+_CLASSES: Final = "/apis/cloud.google.com/v1/computeclasses"
 _KUEUE: Final = "kueue.x-k8s.io"
 # Lines at the end of a log, where the reason of a failure is.
 _LOG_LINES: Final = "50"
@@ -93,6 +94,8 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
     with _noted("nodes", unseen):
         machines = cluster.every("/api/v1/nodes")
         yield from nodes(machines)
+    with _noted("capacity", unseen):
+        yield from capacity.classes(cluster.every(_CLASSES))
     for namespace in namespaces:
         for token, read in workloads.KINDS.items():
             _, api, kind = token.split(":")

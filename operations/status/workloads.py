@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from operations.status import words
+from operations.status import capacity, words
 from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
@@ -84,15 +84,19 @@ def queue(workloads: Sequence[Object]) -> Iterator[Line]:
     pending = [workload for workload in living if not holds(workload, "QuotaReserved")]
     for workload in sorted(living, key=pending.__contains__):
         spec = workload.get("spec") or {}
-        details = spec.get("queueName", ""), (spec.get("priorityClassRef") or {}).get("name", "")
-        if workload in pending:
+        priority = (spec.get("priorityClassRef") or {}).get("name", "")
+        details = spec.get("queueName", ""), priority, capacity.capacity_of(workload)
+        if capacity.moves(workload):
+            state, why = "goes to the next capacity", capacity.tried(workload)
+        elif workload in pending:
             state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):
             # Kueue gets the quota back when the pods have gone. A training needs that time to save.
             text = "preempted by a higher priority" if _preempted(workload) else "evicted"
             state, why = "stopping", Why(text=text, bad=False)
         else:
-            state, why = "admitted" if holds(workload, "Admitted") else "quota reserved", None
+            state = "admitted" if holds(workload, "Admitted") else "quota reserved"
+            why = None if holds(workload, "PodsReady") else capacity.tried(workload)
         yield line("queue", _name(workload), state, *details, why=why)
 
 

@@ -13,6 +13,7 @@ from engine import go_build
 from engine.go_build import Log
 from rehearsal.control_plane import kinds, kwokctl, programs, ray_operator
 from rehearsal.control_plane.api import Api, Object, until
+from rehearsal.control_plane.capacity_keeper import CapacityKeeper
 from rehearsal.control_plane.controller import Controller
 from rehearsal.control_plane.kueue_release import KueueRelease
 from rehearsal.errors import RehearsalError
@@ -39,6 +40,7 @@ class ControlPlane:
         api: Its API server.
         kueue: The release of Kueue, which is not installed yet.
         ray_operator: Ray's operator.
+        capacity_keeper: The keeper of a stack with a list of capacities.
         kubeconfig: Path of the administrator's kubeconfig.
         keys: Folder of its keys and certificates.
     """
@@ -78,6 +80,9 @@ class ControlPlane:
         self.api = Api(self.kubeconfig)
         self.kueue = KueueRelease(self.api, folder / "kueue", self.kubeconfig)
         started.callback(self.kueue.manager.stop)
+        (folder / "capacity-keeper").mkdir()
+        self.capacity_keeper = CapacityKeeper(self.api, folder / "capacity-keeper", self.kubeconfig)
+        started.callback(self.capacity_keeper.stop)
         until(lambda: "the control plane to be ready", lambda: self._is_ready(folder))
         kinds.install(self.api)
         (folder / "ray").mkdir()

@@ -1,21 +1,26 @@
 """Adds and removes simulated nodes as GKE does: for node pools, and for pods that no node can run."""
 
 import threading
+from collections import Counter
 from typing import Final
 
-from rehearsal.control_plane import nodes
+from rehearsal.control_plane import compute_classes, nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item
+from rehearsal.stock import Stock, capacity_of
 
 _SECONDS: Final = 0.2
+# Looks at a node of a class without pods, until it goes. GKE's autoscaler waits ten minutes.
+_EMPTY_LOOKS: Final = 10
 
 
 class NodeKeeper:
     """Follows the node pools of a cloud and the pods that wait for a node, in its own thread.
 
     In a Standard cluster a node pool has its minimum of nodes, and more up to its maximum if pods wait. On
-    Autopilot a pod that waits gets a node. Nodes are only removed with their pool, or with the cluster.
+    Autopilot a pod that waits gets a node. Nodes are removed with their pool, or with the cluster. Those of a
+    class are also removed when they are empty.
 
     Args:
         api: The API server.
@@ -23,6 +28,7 @@ class NodeKeeper:
 
     Attributes:
         added: The number of nodes that were added.
+        stock: The machines with accelerators that the platform has.
     """
 
     def __init__(self, api: Api, cloud: FakeCloud) -> None:
@@ -32,6 +38,9 @@ class NodeKeeper:
         self._shapes: dict[str, Shape] = {}
         self._counts: dict[str, int] = {}
         self._asked: set[str] = set()
+        self._empty: Counter[str] = Counter()
+        self._dry: dict[str, list[str]] = {}
+        self.stock = Stock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
@@ -62,13 +71,53 @@ class NodeKeeper:
             return
         if not cluster.inputs.get("enableAutopilot"):
             self._follow_pools(str(cluster.outputs["location"]))
-        for pod in self._api.list("v1", "Pod"):
+        pods = self._api.list("v1", "Pod")
+        for pod in pods:
             if _waits_for_a_node(pod) and pod["metadata"]["uid"] not in self._asked:
-                # A pod gets one node. If no machine fits, the pod's own conditions say so.
-                if shape := self._shape_for(pod, cluster):
-                    self._shapes[shape.pool] = shape
-                    self._add(shape)
+                self._serve(pod, cluster)
+        self._remove_empty(pods)
+
+    def _serve(self, pod: Object, cluster: Item) -> None:
+        """Creates one node for a pod. It waits for as long as the platform has no machine for it.
+
+        If no machine fits, the pod's own conditions say so.
+        """
+        shapes = self._shapes_for(pod, cluster)
+        dry = []
+        for shape in shapes:
+            if not shape.machine.accelerator or self.stock.take(capacity_of(shape.labels)):
+                self._shapes[shape.pool] = shape
+                self._add(shape)
                 self._asked.add(pod["metadata"]["uid"])
+                break
+            dry.append(shape)
+        self._tell(compute_classes.class_of(pod), dry)
+        if not shapes and not compute_classes.class_of(pod):
+            self._asked.add(pod["metadata"]["uid"])
+
+    def _tell(self, name: str, dry: list[Shape]) -> None:
+        """Writes into a class which of its rules have no machines."""
+        pools = [shape.pool for shape in dry]
+        if name and self._dry.get(name, []) != pools:
+            self._dry[name] = pools
+            self._api.patch(
+                compute_classes.tree_of(name), {"status": compute_classes.status_of(dry)}, "status"
+            )
+
+    def _remove_empty(self, pods: list[Object]) -> None:
+        """Removes the nodes of classes that no pod has run on for some time."""
+        used = {pod["spec"].get("nodeName") for pod in pods}
+        for compute_class in self._api.list(*compute_classes.KIND):
+            if compute_classes.keeps_empty(compute_class):
+                continue
+            label = f"{compute_classes.CLASS_LABEL}={compute_class['metadata']['name']}"
+            for node in self._api.list("v1", "Node", labels=dict([label.split("=")])):
+                name = node["metadata"]["name"]
+                self._empty[name] = 0 if name in used else self._empty[name] + 1
+                if self._empty[name] >= _EMPTY_LOOKS:
+                    self._api.delete(node)
+                    self.stock.give_back(capacity_of(node["metadata"]["labels"]))
+                    del self._empty[name]
 
     def _follow_pools(self, location: str) -> None:
         pools = ((str(item.outputs["name"]), item.inputs) for item in self._cloud.of_type(NODE_POOL))
@@ -80,11 +129,17 @@ class NodeKeeper:
             while self._counts.get(shape.pool, 0) < shape.least:
                 self._add(shape)
 
-    def _shape_for(self, pod: Object, cluster: Item) -> Shape | None:
+    def _shapes_for(self, pod: Object, cluster: Item) -> list[Shape]:
+        """The shapes that a node for the pod can have, in the order in which they are tried."""
+        location = str(cluster.outputs["location"])
+        if name := compute_classes.class_of(pod):
+            compute_class = self._api.get(compute_classes.tree_of(name))
+            return [*compute_classes.shapes_for(pod, compute_class, location)] if compute_class else []
         if cluster.inputs.get("enableAutopilot"):
-            return nodes.shape_for_pod(pod, str(cluster.outputs["location"]))
+            shape = nodes.shape_for_pod(pod, location)
+            return [shape] if shape else []
         fitting = (shape for shape in self._shapes.values() if shape.suits(pod))
-        return next((shape for shape in fitting if self._counts.get(shape.pool, 0) < shape.most), None)
+        return [shape for shape in fitting if self._counts.get(shape.pool, 0) < shape.most]
 
     def _add(self, shape: Shape) -> None:
         index = self._counts.get(shape.pool, 0)

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Any, Final
 
-from cloud.machines import DEFAULT, GPU_LABEL, MACHINES, TPU_LABEL, Machine, Slice, allocatable_disk_gib
+from cloud.machines import (
+    DEFAULT,
+    GPU_LABEL,
+    GPU_RESOURCE,
+    MACHINES,
+    TPU_LABEL,
+    TPU_RESOURCE,
+    Machine,
+    Slice,
+    allocatable_disk_gib,
+)
 from cloud.nodes import node_labels, node_limits
 from cloud.quantity import quantity
 
@@ -105,7 +115,7 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
     """
     config = inputs.get("nodeConfig") or {}
     machine = MACHINES[str(config.get("machineType") or DEFAULT)]
-    zones = tuple(inputs.get("nodeLocations") or _zones(location))
+    zones = tuple(inputs.get("nodeLocations") or zones_of(location))
     least, most = _counts(inputs, len(zones))
     labels = {str(key): str(value) for key, value in (config.get("labels") or {}).items()}
     topology = (inputs.get("placementPolicy") or {}).get("tpuTopology")
@@ -127,7 +137,7 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         most=most,
         disk=int(config.get("diskSizeGb") or _DEFAULT_DISK),
         labels=labels,
-        taints=tuple(_taints(machine, config.get("taints") or ())),
+        taints=tuple(taints_of(machine, config.get("taints") or ())),
     )
 
 
@@ -147,12 +157,12 @@ def shape_for_pod(pod: Mapping[str, Any], location: str) -> Shape | None:
         shape = Shape(
             pool=f"autopilot-{machine.name}",
             machine=machine,
-            zones=tuple(_zones(location)),
+            zones=tuple(zones_of(location)),
             least=0,
             most=0,
-            disk=_autopilot_disk(pod),
+            disk=disk_for(pod),
             labels=selector,
-            taints=tuple(_taints(machine, ())),
+            taints=tuple(taints_of(machine, ())),
         )
         if shape.suits(pod):
             return shape
@@ -169,7 +179,12 @@ def requests_of(pod: Mapping[str, Any]) -> dict[str, float]:
     return total
 
 
-def _zones(location: str) -> list[str]:
+def needs_accelerators(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod asks for GPUs or TPU chips."""
+    return bool({GPU_RESOURCE, TPU_RESOURCE} & requests_of(pod).keys())
+
+
+def zones_of(location: str) -> list[str]:
     """A zone itself, or three zones of a region."""
     if location[-2:-1] == "-":
         return [location]
@@ -185,7 +200,7 @@ def _counts(inputs: Mapping[str, Any], zones: int) -> tuple[int, int]:
     return min(max(least, fixed), most), most
 
 
-def _taints(machine: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
+def taints_of(machine: Machine, stated: Any) -> Iterator[Mapping[str, str]]:
     """The stated taints, and GKE's own taint of nodes with accelerators."""
     keys = [taint["key"] for taint in stated]
     for taint in stated:
@@ -205,7 +220,7 @@ def _resources(machine: Machine, cpu: str, memory: str, disk_gib: float) -> dict
     }
 
 
-def _autopilot_disk(pod: Mapping[str, Any]) -> int:
-    """The boot disk in GB for the pod's requests. Autopilot chooses the size itself."""
+def disk_for(pod: Mapping[str, Any]) -> int:
+    """The boot disk in GB for a pod's requests. Autopilot chooses the size itself."""
     asked = requests_of(pod).get("ephemeral-storage", 0.0) / 1e9
     return max(_DEFAULT_DISK, floor(2.5 * asked))

@@ -16,12 +16,12 @@ CAPACITY = "llm-stacks:capacity.type"
 
 def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
     a4, l4, tpu = load({}), load(L4_KUEUE), load(TPU_MAXTEXT)
-    assert (a4.workers, a4.recipe, a4.capacity_type) == (2, "gemma-3-4b-vision", CapacityType.RESERVATION)
+    assert (a4.workers, a4.recipe, a4.capacity_types) == (2, "gemma-3-4b-vision", (CapacityType.RESERVATION,))
     assert load(CLOUDRUN).recipe == "gemma-3-1b-emoji"
     assert (l4.machine.name, l4.nodes, l4.min_nodes, l4.zones) == ("g2-standard-24", 3, 3, ("us-central1-a",))
     assert (tpu.slice.topology, tpu.slice.machine.name, tpu.slice.hosts) == ("4x4", "ct6e-standard-4t", 4)
     assert (tpu.recipe, tpu.dataset, tpu.hf_token) == ("llama3-8b", None, None)
-    assert l4.capacity_type is tpu.capacity_type is CapacityType.ON_DEMAND
+    assert l4.capacity_types == tpu.capacity_types == (CapacityType.ON_DEMAND,)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from pydantic import Field
 from components.batch_job import BatchJob, BatchJobArgs
 from components.capacity import CapacityType
 from components.image import Image
+from stacks.capacity import CapacityKinds
 from stacks.platform import Site, gke_platform
 from stacks.reader import Hint, parsed_by
-from stacks.shared_settings import BucketSettings, CapacityKind, GkeSettings, RunSettings
+from stacks.shared_settings import BucketSettings, GkeSettings, RunSettings
 
 
 class Settings(GkeSettings, BucketSettings, RunSettings):
     """Settings of l4-batch."""
 
-    capacity_type: CapacityKind = CapacityType.SPOT
+    capacity_types: CapacityKinds = (CapacityType.SPOT,)
     image: Annotated[
         Image,
         parsed_by(Image.parse),

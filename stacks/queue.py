@@ -1,0 +1,44 @@
+"""Kueue, in the scenarios with a queue."""
+
+from collections.abc import Sequence
+
+from components.image import Image
+from components.kueue import Kueue, KueueArgs
+from stacks import pins
+from stacks.platform import GkePlatform, Site
+from stacks.registry import RegistrySettings
+
+
+def kueue_image(settings: RegistrySettings) -> str:
+    """The image of Kueue's manager."""
+    return settings.mirrored(pins.KUEUE_IMAGE)
+
+
+def images_of_kueue(site: Site, settings: RegistrySettings) -> list[Image]:
+    """The images that the nodes of a cluster with Kueue pull for it."""
+    return [site.reachable(Image.parse(kueue_image(settings)))]
+
+
+def declare_kueue(
+    site: Site,
+    settings: RegistrySettings,
+    platform: GkePlatform,
+    *,
+    frameworks: Sequence[str],
+    ready_minutes: int,
+    uncounted: Sequence[str] = (),
+) -> Kueue:
+    """Declares Kueue for the workloads of the namespace. For the arguments see `KueueArgs`."""
+    return Kueue(
+        site.name,
+        KueueArgs(
+            cluster=platform.cluster,
+            version=pins.KUEUE_VERSION,
+            image=kueue_image(settings),
+            namespaces=[platform.namespace.namespace],
+            frameworks=frameworks,
+            uncounted=uncounted,
+            ready_minutes=ready_minutes,
+            depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Moves a job as a whole from one capacity to the next."""

@@ -1,0 +1,142 @@
+"""What the keeper sees of the cluster and changes in it, by the API server."""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from capacity_keeper.annotations import HELD_SINCE, STOPPED, TRIED
+from capacity_keeper.search import Action, HoldBack, Job, Release, Stage, Start, Stop
+
+_KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+# On a flavor, Kueue's word for one kind of node: no job tolerates it, so Kueue admits none to the flavor.
+_TAINT = "capacity-keeper/held-back"
+# Of the tries of a job the newest are kept.
+_TRIES = 20
+_TIMEOUT = 30.0
+# Kueue's annotation on pods.
+_WORKLOAD = "kueue.x-k8s.io/workload"
+_ENDED = ("Succeeded", "Failed")
+
+Object = dict[str, Any]
+
+
+class Cluster:
+    """The API server, for one namespace.
+
+    Args:
+        address: Such as `https://10.0.0.1:443`.
+        account: Folder with the service account's `token` and the authority's `ca.crt`.
+        namespace: Namespace of the jobs.
+    """
+
+    def __init__(self, address: str, account: Path, namespace: str):
+        self._address = address
+        self._account = account
+        self._namespace = namespace
+        self._trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
+
+    def held(self, capacities: Iterable[str]) -> dict[str, datetime]:
+        """The capacities that are held back, with the times since when."""
+        flavors = {name: self._call("GET", _flavor(name)) for name in capacities}
+        since = {name: _annotations(flavor).get(HELD_SINCE) for name, flavor in flavors.items()}
+        return {name: datetime.fromisoformat(text) for name, text in since.items() if text}
+
+    def jobs(self) -> list[Job]:
+        """The jobs in the queue that have not finished."""
+        pods = self._call("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"]
+        workloads = self._call("GET", self._workload(""))["items"]
+        return [job for workload in workloads if (job := job_of(workload, pods))]
+
+    def do(self, action: Action, now: datetime) -> None:
+        """Carry out a decision."""
+        if isinstance(action, HoldBack):
+            taints = [{"key": _TAINT, "effect": "NoSchedule"}]
+            self._patch(_flavor(action.capacity), {HELD_SINCE: now.isoformat()}, {"nodeTaints": taints})
+        elif isinstance(action, Release):
+            self._patch(_flavor(action.capacity), {HELD_SINCE: None}, {"nodeTaints": None})
+        elif isinstance(action, Stop):
+            path = self._workload(action.job.name)
+            tried = json.loads(_annotations(self._call("GET", path)).get(TRIED, "[]"))
+            since = action.job.since.isoformat() if action.job.since else ""
+            tried.append({"capacity": action.job.capacity, "from": since, "to": now.isoformat()})
+            self._patch(path, {STOPPED: "true", TRIED: json.dumps(tried[-_TRIES:])}, {"active": False})
+        elif isinstance(action, Start):
+            self._patch(self._workload(action.job.name), {STOPPED: None}, {"active": True})
+
+    def _workload(self, name: str) -> str:
+        return f"{_KUEUE}/namespaces/{self._namespace}/workloads/{name}".rstrip("/")
+
+    def _patch(self, path: str, annotations: Mapping[str, str | None], spec: Object) -> None:
+        self._call("PATCH", path, {"metadata": {"annotations": dict(annotations)}, "spec": spec})
+
+    def _call(self, method: str, path: str, body: Object | None = None) -> Any:
+        # Kubernetes renews the token in the file.
+        token = (self._account / "token").read_text().strip()
+        request = urllib.request.Request(
+            self._address + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"},
+        )
+        try:
+            with urllib.request.urlopen(request, context=self._trust, timeout=_TIMEOUT) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise OSError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from None
+
+
+def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
+    """The job of a workload of Kueue. None if it has finished, or if somebody else has stopped it.
+
+    Args:
+        pods: All pods of the namespace.
+    """
+    name, status = workload["metadata"]["name"], workload.get("status") or {}
+    conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
+    if _is_true(conditions, "Finished"):
+        return None
+    if not workload["spec"].get("active", True):
+        if STOPPED not in _annotations(workload):
+            return None
+        return Job(name=name, stage=Stage.STOPPED, quota=_is_true(conditions, "QuotaReserved"))
+    if not _is_true(conditions, "Admitted") or _is_true(conditions, "Evicted"):
+        return Job(name=name, stage=Stage.QUEUED)
+    assigned = [group for group in status["admission"]["podSetAssignments"] if group.get("flavors")]
+    capacity = next((flavor for group in assigned for flavor in group["flavors"].values()), "")
+    wanted = sum(group["count"] for group in assigned)
+    own = [pod for pod in pods if _annotations(pod).get(_WORKLOAD) == name and _is_on(pod, capacity)]
+    homeless = [pod for pod in own if not pod["spec"].get("nodeName")]
+    if not homeless and len(own) >= wanted:
+        return Job(name=name, stage=Stage.PLACED, capacity=capacity)
+    # A pod that has no node yet is not replaced, so it is as old as its wait.
+    admitted = conditions["Admitted"]["lastTransitionTime"]
+    since = min((pod["metadata"]["creationTimestamp"] for pod in homeless), default=admitted)
+    return Job(name=name, stage=Stage.WAITING, capacity=capacity, since=_time(since))
+
+
+def _is_on(pod: Object, capacity: str) -> bool:
+    """Whether the pod is one of those that Kueue has sent to nodes of the capacity, and runs or will run."""
+    if pod["status"].get("phase") in _ENDED or "deletionTimestamp" in pod["metadata"]:
+        return False
+    return capacity in (pod["spec"].get("nodeSelector") or {}).values()
+
+
+def _is_true(conditions: Mapping[str, Object], kind: str) -> bool:
+    return conditions.get(kind, {}).get("status") == "True"
+
+
+def _annotations(tree: Object) -> dict[str, str]:
+    return tree["metadata"].get("annotations") or {}
+
+
+def _flavor(name: str) -> str:
+    return f"{_KUEUE}/resourceflavors/{name}"
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

@@ -1,0 +1,114 @@
+"""Decides when a job gives up a capacity, and which capacities are held back.
+
+Kueue admits a job to the first capacity that is not held back, and GKE then looks for its nodes. If a pod of
+the job waits longer than the capacity's minutes, the job is stopped and the capacity held back, so that Kueue
+admits the job to the next one. All its pods go together, so a job never stands on two capacities.
+
+Nothing is remembered between two rounds: what is decided stands in the cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+
+
+class Stage(Enum):
+    """How far a job has come."""
+
+    QUEUED = "queued"  # Kueue has not admitted it
+    WAITING = "waiting"  # it is admitted, and a pod has no node
+    PLACED = "placed"  # all its pods have nodes
+    STOPPED = "stopped"  # the keeper has stopped it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A job in the queue.
+
+    Args:
+        name: Name of its workload, Kueue's object for it.
+        capacity: The capacity that it is admitted to. Empty if it is not admitted.
+        since: The time since which a pod of it waits for a node. None if none waits.
+        quota: Whether Kueue still counts its pods.
+    """
+
+    name: str
+    stage: Stage
+    capacity: str = ""
+    since: datetime | None = None
+    quota: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldBack:
+    """Let Kueue admit no job to the capacity."""
+
+    capacity: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """Let Kueue admit jobs to the capacity again."""
+
+    capacity: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """End all pods of the job."""
+
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Let the job wait in the queue again."""
+
+    job: Job
+
+
+Action = HoldBack | Release | Stop | Start
+
+
+def decide(
+    minutes: Mapping[str, float],
+    held: Mapping[str, datetime],
+    jobs: Iterable[Job],
+    now: datetime,
+) -> Iterator[Action]:
+    """What to do now, in this order.
+
+    Args:
+        minutes: Time for which each capacity is tried, in the order of the capacities.
+        held: The capacities that are held back, with the times since when.
+        jobs: The jobs in the queue that have not finished.
+    """
+    jobs = list(jobs)
+    for job in jobs:
+        longest = timedelta(minutes=minutes.get(job.capacity, 0))
+        if job.capacity in minutes and job.since and now - job.since >= longest:
+            yield HoldBack(capacity=job.capacity)
+            yield Stop(job=job)
+            # The others are judged in the next round, which sees what this one has done.
+            return
+    yield from map(_release, _over(minutes, held, jobs, now))
+    for job in jobs:
+        # Kueue forgets nothing of a job that it has not let go yet.
+        if job.stage is Stage.STOPPED and not job.quota:
+            yield Start(job=job)
+
+
+def _over(
+    minutes: Mapping[str, float], held: Mapping[str, datetime], jobs: list[Job], now: datetime
+) -> list[str]:
+    """The capacities that are held back without need."""
+    searching = any(job.stage is not Stage.PLACED for job in jobs)
+    if not searching or held.keys() >= minutes.keys():
+        return list(held)
+    longest = timedelta(minutes=sum(minutes.values()))
+    return [capacity for capacity, since in held.items() if now - since >= longest]
+
+
+def _release(capacity: str) -> Release:
+    return Release(capacity=capacity)
