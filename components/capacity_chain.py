@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cloud.machines import Machine
-from components.capacity import NOT_EVICTED, Capacity, CapacityType
+from components.capacity import Capacity, CapacityType
 
 # GKE takes up to 1,320 s for a node with B200 in Google's own sample of such a job, and one that flex-start
 # brings may wait for hours.
@@ -52,9 +52,10 @@ class CapacityChain:
     def pod_annotations(self) -> Mapping[str, str]:
         """Annotations that stop the autoscaler from evicting the pod. See `Capacity.pod_annotations`.
 
-        A class keeps a pod on its node too, by its threshold: components/manifests/compute-class.yaml.
+        Autopilot refuses them for pods of a class of one's own. The class keeps a pod on its node by its
+        threshold: components/manifests/compute-class.yaml.
         """
-        return NOT_EVICTED if self.is_list else self.capacities[0].pod_annotations()
+        return {} if self.is_list else self.capacities[0].pod_annotations()
 
     def deadline_hours(self, run_hours: int | None) -> int | None:
         """Hours after which Kubernetes ends the job, None for never. See `Capacity.deadline_hours`."""

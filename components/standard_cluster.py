@@ -1,6 +1,6 @@
 """A GKE Standard cluster and its node pools."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pulumi
@@ -46,6 +46,7 @@ class NodePoolArgs(Args):
         tpu_topology: Chips of the TPU slice that the whole pool forms, such as `4x4`. None for a pool that is
             not one slice: GPU machines, CPU machines, or independent TPU hosts.
         capacity: Where the machines come from. None means on demand.
+        node_labels: Labels of the nodes besides GKE's own.
         run_hours: Hours that a run on the nodes may train. None means no limit.
     """
 
@@ -57,6 +58,7 @@ class NodePoolArgs(Args):
     disk_gb: int
     tpu_topology: str | None = None
     capacity: Capacity | None = None
+    node_labels: Mapping[str, str] | None = None
     run_hours: int | None = None
 
 
@@ -146,6 +148,7 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
         oauth_scopes=list(NODE_SCOPES),
         boot_disk_kms_key=args.cluster.kms_key,
         resource_labels=args.cluster.labels,
+        labels=args.node_labels,
         workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(
             mode="GKE_METADATA"
         ),

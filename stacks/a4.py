@@ -70,7 +70,8 @@ class A4Settings(PlacedSettings, GkeSettings):
         """
         types = settings.get("capacity_types") or ()
         anywhere = [kind for kind in types if kind is not CapacityType.RESERVATION]
-        if nodes > 1 and len(types) > 1 and anywhere and not settings.get("capacity_zone"):
+        without_zone = settings.get("capacity_zone", "not valid") is None
+        if nodes > 1 and len(types) > 1 and anywhere and without_zone:
             raise ValueError(
                 f"{nodes} nodes must be in one zone, and {' and '.join(anywhere)} could come from any; name "
                 "one with `pulumi config set capacity.zone ZONE`"

@@ -30,7 +30,9 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
 
     gpus = GPUS_PER_NODE
     recipe: GemmaRecipe = "gemma-3-4b-vision"
-    workers: int = Field(2, ge=1, le=64, description="Number of A4 nodes. Each has 8 B200 GPUs.")
+    workers: int = Field(
+        2, ge=1, le=64, validate_default=True, description="Number of A4 nodes. Each has 8 B200 GPUs."
+    )
     ray_cluster: Literal["perJob", "shared"] = Field(
         "perJob",
         description="Life of the Ray cluster: `perJob` deletes it with its job, `shared` keeps it for more "

@@ -1,5 +1,6 @@
 """Settings that say where the accelerator nodes come from."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -135,7 +136,7 @@ def _capacities(types: tuple[CapacityType, ...], reservation: Reservation | None
     )
 
 
-def kind_of(settings: dict[str, Any]) -> CapacityType | None:
+def kind_of(settings: Mapping[str, Any]) -> CapacityType | None:
     """The first capacity by the fields that are read so far. None if it is not valid."""
     types = settings.get("capacity_types")
     return types[0] if types else None

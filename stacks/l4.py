@@ -15,6 +15,8 @@ _DISK_GB_PER_POD: Final = 200
 # A pod requests this share of the CPUs, memory and disk that its GPUs' part of a node can offer to pods. The
 # rest is a margin, because a pod that requests too much is never scheduled (assumption gke-node-daemons).
 _REQUESTED_SHARE: Final = 0.75
+# The newest driver that GKE offers, chosen by a pod on Autopilot.
+DRIVER: Final = {"cloud.google.com/gke-gpu-driver-version": "latest"}
 
 
 class L4Settings(StackSettings):
@@ -30,7 +32,7 @@ class L4Settings(StackSettings):
 
 def autopilot_selector(capacity: Capacity) -> dict[str, str]:
     """What a pod adds to the GPU's label on Autopilot: the driver, and the capacity."""
-    return {"cloud.google.com/gke-gpu-driver-version": "latest", **capacity.pod_selectors()}
+    return {**DRIVER, **capacity.pod_selectors()}
 
 
 def disk_gb(machine: Machine, gpus: int) -> int:

@@ -8,14 +8,14 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
+from components.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
-from components.standard_cluster import NodePool, NodePoolArgs
 from stacks import questions, vllm
 from stacks.hub_model import HubModel
-from stacks.l4 import autopilot_selector, disk_gb, pod_size
-from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings
+from stacks.l4 import disk_gb, pod_size
+from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings, l4_nodes
 from stacks.monitoring import GPUS, QUEUE, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
 from stacks.queue import declare_kueue, images_of_kueue
@@ -141,8 +141,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         scales_by_metrics_of_pods=settings.autoscaling is not None,
         nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
     )
-    queue = _queue(site, settings, platform)
-    nodes = [] if settings.autopilot else [_l4_pool(site, settings, platform).ready]
+    queue, keepers = _queue(site, settings, platform)
+    nodes = [*l4_nodes(site, settings, platform), *keepers]
     sizes = settings.sized(TRAINING_PODS * GPUS_PER_POD)
     run = run_name(settings, platform.code, platform.image, *sizes)
     server = _server(site, settings, platform, queue, nodes, run)
@@ -165,24 +165,25 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
-    """Kueue, and a queue whose quota is what the L4 nodes offer to pods."""
+def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> tuple[Queue, list[pulumi.Resource]]:
+    """Kueue, a queue whose quota is what the L4 nodes offer to pods, and the keeper of several capacities."""
+    minutes = settings.chain.minutes_by_class() if settings.chain.is_list else {}
     kueue = declare_kueue(
         site,
         settings,
         platform,
         frameworks=["batch/job", "pod", "deployment"],  # it queues a Deployment pod by pod
-        ready_minutes=_READY_MINUTES,
+        ready_minutes=_READY_MINUTES + max(minutes.values(), default=0),
     )
     machine, nodes = settings.machine, settings.nodes
     disk = allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD))
-    return Queue(
+    queue = Queue(
         site.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
             queue_name="llm",
-            flavors={machine.accelerator: machine.node_labels},
+            flavors=settings.flavors,
             quota={
                 "cpu": str(nodes * machine.pod_cpus),
                 "memory": f"{nodes * machine.pod_memory_gib}Gi",
@@ -192,22 +193,19 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> Queue:
             priorities=_PRIORITIES,
         ),
     )
-
-
-def _l4_pool(site: Site, settings: Settings, platform: TrainingPlatform) -> NodePool:
-    return NodePool(
-        f"{site.name}-l4",
-        NodePoolArgs(
-            cluster=platform.cluster,
-            machine=settings.machine,
-            zones=settings.zones,
-            minimum=settings.min_nodes,
-            maximum=settings.nodes,
-            disk_gb=disk_gb(settings.machine, GPUS_PER_POD),
-            capacity=settings.capacity,
-            run_hours=settings.max_run_hours,
+    if not minutes:
+        return queue, []
+    keeper = CapacityKeeper(
+        site.name,
+        CapacityKeeperArgs(
+            kueue=kueue,
+            namespace=platform.namespace,
+            image=platform.image,
+            minutes=minutes,
+            depends_on=queue.access,
         ),
     )
+    return queue, [keeper.access]
 
 
 def _server(
@@ -247,7 +245,7 @@ def _server(
                 "queueLabels": {"labels": queue.labels(settings.serving_priority)},
                 "rollout": vllm.NO_GAP if settings.serve == "run" else vllm.WITHOUT_SPARE,
                 "serviceAccount": account.account_name,
-                "nodeSelector": _node_selector(settings),
+                "nodeSelector": settings.pod_selector,
                 "size": pod_size(settings.machine, GPUS_PER_POD),
                 "image": settings.server_image.uri,
                 **values,
@@ -270,7 +268,7 @@ def _fine_tune(
     pods = TorchrunNodes(
         count=TRAINING_PODS,
         size=pod_size(settings.machine, GPUS_PER_POD),
-        selector=_node_selector(settings),
+        selector=settings.pod_selector,
         shared_memory="8Gi",
         scratch="64Gi",
         # Enough for the current step and a checkpoint of an adapter. Serving waits for the end of these pods:
@@ -288,11 +286,3 @@ def _fine_tune(
         queue_labels=queue.labels(settings.training_priority),
         depends_on=[*queue.access, *nodes],
     )
-
-
-def _node_selector(settings: Settings) -> dict[str, str]:
-    """Node selector of the pods. On Autopilot it also chooses the driver and the capacity."""
-    labels = dict(settings.machine.node_labels)
-    if settings.autopilot:
-        labels |= autopilot_selector(settings.capacity)
-    return labels

@@ -4,14 +4,20 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
+import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import G2_MACHINES, L4, Machine
 from components.capacity import CapacityType
+from components.capacity_chain import class_name
+from components.compute_class import CLASS_LABEL
+from components.standard_cluster import NodePool, NodePoolArgs
 from stacks.capacity import kind_of
-from stacks.l4 import L4Settings
+from stacks.l4 import L4Settings, autopilot_selector, disk_gb
+from stacks.placement import PlacedSettings, declare_classes
+from stacks.platform import GkePlatform, Site
 from stacks.reader import Hint
-from stacks.shared_settings import GkeSettings
+from stacks.shared_settings import GkeSettings, RunSettings
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
@@ -19,10 +25,13 @@ GPUS_PER_POD: Final = 2
 TRAINING_PODS: Final = 2
 
 
+# Marks the nodes of a capacity, for Kueue.
+_CAPACITY_LABEL: Final = "llm-stacks/capacity"
+
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
 
 
-class L4NodesSettings(L4Settings, GkeSettings):
+class L4NodesSettings(L4Settings, PlacedSettings, GkeSettings, RunSettings):
     """Settings of the nodes of l4-kueue."""
 
     cluster_mode: Literal["standard", "autopilot"] = Field(
@@ -40,15 +49,16 @@ class L4NodesSettings(L4Settings, GkeSettings):
         3,
         ge=1,
         le=100,
-        description="Number of machines that the queue may fill. The node pool never has more.",
+        description="Number of machines that the queue may fill. The node pool never has more. With a list "
+        "of capacities this is the number for each of them.",
     )
     min_nodes: int = Field(
         # Flex-start creates machines when pods request them.
-        default_factory=lambda data: 0 if kind_of(data) is CapacityType.FLEX_START else data["nodes"],
+        default_factory=lambda data: 0 if _comes_by_need(data) else data["nodes"],
         ge=0,
         le=100,
         description="Fewest machines, only on a Standard cluster. Below `nodes` the autoscaler chooses the "
-        "number. By default all `nodes`, with `flexStart` none.",
+        "number. By default all `nodes`, with `flexStart` or a list of capacities none.",
     )
     zones: Annotated[tuple[str, ...], Hint(values="a zone or a list of zones")] = Field(
         default_factory=lambda data: L4.zones[data["region"]][:1],
@@ -108,14 +118,15 @@ class L4NodesSettings(L4Settings, GkeSettings):
     @field_validator("min_nodes")
     @classmethod
     def _fit_the_pool(cls, minimum: int, info: ValidationInfo) -> int:
-        nodes, capacity = info.data.get("nodes", minimum), kind_of(info.data)
+        nodes = info.data.get("nodes", minimum)
         if minimum > nodes:
             raise ValueError(
                 f"{minimum} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
             )
-        if minimum and capacity is CapacityType.FLEX_START:
+        if minimum and _comes_by_need(info.data):
             raise ValueError(
-                "capacity.type flexStart starts machines when pods request them; set minNodes to 0"
+                "machines of capacity.type flexStart, or of a list, start when pods request them; set "
+                "minNodes to 0"
             )
         return minimum
 
@@ -136,3 +147,49 @@ class L4NodesSettings(L4Settings, GkeSettings):
                 "minNodes below nodes and let the autoscaler spread them"
             )
         return zones
+
+    @property
+    def flavors(self) -> dict[str, Mapping[str, str]]:
+        """Labels of the nodes of each capacity, by the name of its flavor in Kueue."""
+        if not self.chain.is_list:
+            return {self.machine.accelerator: self.machine.node_labels}
+        label = CLASS_LABEL if self.autopilot else _CAPACITY_LABEL
+        return {name: {label: name} for name in self.chain.minutes_by_class()}
+
+    @property
+    def pod_selector(self) -> dict[str, str]:
+        """Node selector of the pods. Kueue adds the labels of a flavor."""
+        if self.autopilot and self.chain.is_list:
+            return {}
+        labels = dict(self.machine.node_labels)
+        return labels | autopilot_selector(self.chain.capacities[0]) if self.autopilot else labels
+
+
+def _comes_by_need(settings: Mapping[str, Any]) -> bool:
+    """Whether there is no machine before a pod requests it, by the fields that are read so far."""
+    types = settings.get("capacity_types") or ()
+    return len(types) > 1 or kind_of(settings) is CapacityType.FLEX_START
+
+
+def l4_nodes(site: Site, settings: L4NodesSettings, platform: GkePlatform) -> list[pulumi.Resource]:
+    """Declares what the nodes need to exist, and returns what a pod for them waits for."""
+    chain = settings.chain
+    if settings.autopilot:
+        return declare_classes(site, platform, chain.class_each(settings.machine)) if chain.is_list else []
+    return [
+        NodePool(
+            f"{site.name}-l4-{class_name(capacity)}" if chain.is_list else f"{site.name}-l4",
+            NodePoolArgs(
+                cluster=platform.cluster,
+                machine=settings.machine,
+                zones=settings.zones,
+                minimum=settings.min_nodes,
+                maximum=settings.nodes,
+                disk_gb=disk_gb(settings.machine, GPUS_PER_POD),
+                capacity=capacity,
+                node_labels={_CAPACITY_LABEL: class_name(capacity)} if chain.is_list else None,
+                run_hours=settings.max_run_hours,
+            ),
+        ).ready
+        for capacity in chain.capacities
+    ]

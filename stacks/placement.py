@@ -95,11 +95,12 @@ def place(
         return _queued(site, settings, platform, machine, job)
     node_class = chain.one_class(machine)
     return Placement(
-        selector={CLASS_LABEL: node_class.name}, depends_on=_classes(site, platform, [node_class])
+        selector={CLASS_LABEL: node_class.name}, depends_on=declare_classes(site, platform, [node_class])
     )
 
 
-def _classes(site: Site, platform: GkePlatform, classes: Sequence[NodeClass]) -> list[pulumi.Resource]:
+def declare_classes(site: Site, platform: GkePlatform, classes: Sequence[NodeClass]) -> list[pulumi.Resource]:
+    """Declares classes, and returns what a pod that chooses one waits for."""
     declared = [
         ComputeClass(
             f"{site.name}-{node_class.name}",
@@ -149,5 +150,9 @@ def _queued(
         queue_labels=queue.labels(),
         charts=[QUEUE],
         outputs={"watchQueue": f"{platform.namespace.kubectl} get workloads --watch"},
-        depends_on=[*_classes(site, platform, chain.class_each(machine)), *queue.access, keeper.access],
+        depends_on=[
+            *declare_classes(site, platform, chain.class_each(machine)),
+            *queue.access,
+            keeper.access,
+        ],
     )

@@ -9,8 +9,9 @@ from cloud.machines import G2_MACHINES
 from components.bucket import ExistingBucket, ExistingBucketArgs
 from components.model_server import ModelServer, ModelServerArgs
 from stacks import questions, vllm
-from stacks.l4 import L4Settings, autopilot_selector, pod_size
+from stacks.l4 import DRIVER, L4Settings, pod_size
 from stacks.monitoring import GPUS, gke_monitoring
+from stacks.placement import PlacedSettings, place
 from stacks.platform import WORKLOADS, Site, gke_platform
 from stacks.reader import Hint
 from stacks.served_run import ServedRunSettings, served_run, values_of
@@ -21,7 +22,7 @@ from stacks.shared_settings import GkeSettings
 _CPUS_PER_GPU: Final = 12
 
 
-class Settings(GkeSettings, L4Settings, ServedRunSettings):
+class Settings(PlacedSettings, GkeSettings, L4Settings, ServedRunSettings):
     """Settings of serve."""
 
     model_key, callers = "servedRun", "network policies decide who may ask"
@@ -67,6 +68,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
     )
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
+    placement = place(site, settings, platform, machine, {**machine.node_labels, **DRIVER})
     server = ModelServer(
         site.name,
         ModelServerArgs(
@@ -77,7 +79,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "queueLabels": {},
                 "rollout": vllm.NO_GAP,
                 "serviceAccount": platform.account.account_name,
-                "nodeSelector": {**machine.node_labels, **autopilot_selector(settings.capacity)},
+                "nodeSelector": placement.selector,
                 "size": pod_size(machine, settings.gpus),
                 "image": settings.server_image.uri,
                 **values_of(run, settings, settings.gpus),
@@ -86,6 +88,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             depends_on=[
                 *platform.depends_on,
                 *bucket.access,
+                *placement.depends_on,
             ],
         ),
     )

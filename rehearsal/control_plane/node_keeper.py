@@ -37,7 +37,8 @@ class NodeKeeper:
         self._lock = threading.Lock()
         self._shapes: dict[str, Shape] = {}
         self._counts: dict[str, int] = {}
-        self._asked: set[str] = set()
+        # The node that was created for a pod, by the pod's uid. Empty if no machine fits.
+        self._nodes: dict[str, str] = {}
         self._empty: Counter[str] = Counter()
         self._dry: dict[str, list[str]] = {}
         self.stock = Stock()
@@ -73,7 +74,7 @@ class NodeKeeper:
             self._follow_pools(str(cluster.outputs["location"]))
         pods = self._api.list("v1", "Pod")
         for pod in pods:
-            if _waits_for_a_node(pod) and pod["metadata"]["uid"] not in self._asked:
+            if _waits_for_a_node(pod) and not self._has_one(pod, pods):
                 self._serve(pod, cluster)
         self._remove_empty(pods)
 
@@ -87,13 +88,19 @@ class NodeKeeper:
         for shape in shapes:
             if not shape.machine.accelerator or self.stock.take(capacity_of(shape.labels)):
                 self._shapes[shape.pool] = shape
-                self._add(shape)
-                self._asked.add(pod["metadata"]["uid"])
+                self._nodes[pod["metadata"]["uid"]] = self._add(shape)
                 break
             dry.append(shape)
         self._tell(compute_classes.class_of(pod), dry)
         if not shapes and not compute_classes.class_of(pod):
-            self._asked.add(pod["metadata"]["uid"])
+            self._nodes[pod["metadata"]["uid"]] = ""
+
+    def _has_one(self, pod: Object, pods: list[Object]) -> bool:
+        """Whether a node was created for a pod, and no other pod with accelerators has taken it."""
+        node = self._nodes.get(pod["metadata"]["uid"])
+        if not node or not nodes.needs_accelerators(pod):
+            return node is not None
+        return all(other["spec"].get("nodeName") != node for other in pods)
 
     def _tell(self, name: str, dry: list[Shape]) -> None:
         """Writes into a class which of its rules have no machines."""
@@ -139,13 +146,20 @@ class NodeKeeper:
             shape = nodes.shape_for_pod(pod, location)
             return [shape] if shape else []
         fitting = (shape for shape in self._shapes.values() if shape.suits(pod))
-        return [shape for shape in fitting if self._counts.get(shape.pool, 0) < shape.most]
+        return [shape for shape in fitting if self._size(shape) < shape.most]
 
-    def _add(self, shape: Shape) -> None:
+    def _size(self, shape: Shape) -> int:
+        """The number of nodes that a pool has now."""
+        return len(self._api.list("v1", "Node", labels={POOL_LABEL: shape.pool}))
+
+    def _add(self, shape: Shape) -> str:
+        """Creates a node, and returns its name."""
         index = self._counts.get(shape.pool, 0)
-        self._api.create(shape.node(index))
+        node = shape.node(index)
+        self._api.create(node)
         self._counts[shape.pool] = index + 1
         self.added += 1
+        return str(node["metadata"]["name"])
 
     def _remove(self, shape: Shape) -> None:
         self._api.request("DELETE", "/api/v1/nodes", label_selector=f"{POOL_LABEL}={shape.pool}")

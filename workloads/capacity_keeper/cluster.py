@@ -61,7 +61,8 @@ class Cluster:
             self._patch(_flavor(action.capacity), {HELD_SINCE: None}, {"nodeTaints": None})
         elif isinstance(action, Stop):
             path = self._workload(action.job.name)
-            tried = json.loads(_annotations(self._call("GET", path)).get(TRIED, "[]"))
+            before = {} if action.first else _annotations(self._call("GET", path))
+            tried = json.loads(before.get(TRIED, "[]"))
             since = action.job.since.isoformat() if action.job.since else ""
             tried.append({"capacity": action.job.capacity, "from": since, "to": now.isoformat()})
             self._patch(path, {STOPPED: "true", TRIED: json.dumps(tried[-_TRIES:])}, {"active": False})

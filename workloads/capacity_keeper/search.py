@@ -56,9 +56,14 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """End all pods of the job."""
+    """End all pods of the job.
+
+    Args:
+        first: Whether its search begins with the capacity that it gives up.
+    """
 
     job: Job
+    first: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +94,7 @@ def decide(
         longest = timedelta(minutes=minutes.get(job.capacity, 0))
         if job.capacity in minutes and job.since and now - job.since >= longest:
             yield HoldBack(capacity=job.capacity)
-            yield Stop(job=job)
+            yield Stop(job=job, first=not held)
             # The others are judged in the next round, which sees what this one has done.
             return
     yield from map(_release, _over(minutes, held, jobs, now))

@@ -1,0 +1,91 @@
+"""How the keeper reads a job from the objects of Kueue and Kubernetes."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from capacity_keeper.annotations import STOPPED
+from capacity_keeper.cluster import job_of
+from capacity_keeper.search import Job, Stage
+
+ADMITTED, CREATED = "2026-11-28T10:00:00Z", "2026-11-28T10:00:05Z"
+
+
+def workload(*conditions: str, active: bool = True, **annotations: str) -> dict[str, Any]:
+    """The workload of a job of two pods on spot, with these conditions."""
+    assigned = [
+        {"name": "head", "count": 1},
+        {"name": "main", "count": 2, "flavors": {"nvidia.com/gpu": "spot"}},
+    ]
+    return {
+        "metadata": {"name": "job", "annotations": annotations},
+        "spec": {"active": active},
+        "status": {
+            "admission": {"podSetAssignments": assigned},
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": ADMITTED} for kind in conditions
+            ],
+        },
+    }
+
+
+def pod(node: str = "", *, capacity: str = "spot", phase: str = "Pending", **metadata: str) -> dict[str, Any]:
+    """A pod of the job."""
+    return {
+        "metadata": {
+            "creationTimestamp": CREATED,
+            "annotations": {"kueue.x-k8s.io/workload": "job"},
+            **metadata,
+        },
+        "spec": {"nodeSelector": {"cloud.google.com/compute-class": capacity}, "nodeName": node},
+        "status": {"phase": phase},
+    }
+
+
+def waits(since: str) -> Job:
+    """The job while it waits for nodes."""
+    time = datetime.fromisoformat(since.replace("Z", "+00:00")).astimezone(UTC)
+    return Job(name="job", stage=Stage.WAITING, capacity="spot", since=time)
+
+
+PLACED = Job(name="job", stage=Stage.PLACED, capacity="spot")
+
+
+@pytest.mark.parametrize(
+    ("pods", "job"),
+    [
+        ([pod("node-1"), pod("node-2")], PLACED),
+        ([pod("node-1"), pod()], waits(CREATED)),
+        # Kueue has admitted it, and its pods are not there yet.
+        ([], waits(ADMITTED)),
+        ([pod("node-1")], waits(ADMITTED)),
+        # Pods that have ended, or that are ending, are followed by others.
+        ([pod("node-1"), pod("node-2", phase="Failed")], waits(ADMITTED)),
+        ([pod("node-1"), pod("node-2", deletionTimestamp=CREATED)], waits(ADMITTED)),
+        # The head of a Ray cluster, or its submitter, needs no such node.
+        ([pod("node-1"), pod("node-2"), pod(capacity="")], PLACED),
+    ],
+)
+def test_an_admitted_job_waits_until_all_its_pods_have_nodes(pods: list[dict[str, Any]], job: Job) -> None:
+    assert job_of(workload("QuotaReserved", "Admitted"), pods) == job
+
+
+@pytest.mark.parametrize(
+    ("tree", "job"),
+    [
+        (workload(), Job(name="job", stage=Stage.QUEUED)),
+        (workload("QuotaReserved"), Job(name="job", stage=Stage.QUEUED)),
+        (workload("QuotaReserved", "Admitted", "Evicted"), Job(name="job", stage=Stage.QUEUED)),
+        (workload("Finished"), None),
+        # Somebody else has switched it off, who may have a reason.
+        (workload("QuotaReserved", active=False), None),
+        (
+            workload("QuotaReserved", active=False, **{STOPPED: "true"}),
+            Job(name="job", stage=Stage.STOPPED, quota=True),
+        ),
+        (workload(active=False, **{STOPPED: "true"}), Job(name="job", stage=Stage.STOPPED)),
+    ],
+)
+def test_a_job_that_is_not_admitted_is_queued_or_stopped(tree: dict[str, Any], job: Job | None) -> None:
+    assert job_of(tree, []) == job

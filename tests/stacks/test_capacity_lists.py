@@ -1,0 +1,196 @@
+"""A list of capacities: what is refused, and what a plan makes of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.plan import Plan
+from tests import plans
+from tests.stacks.configuration import L4_KUEUE, TPU_MAXTEXT, load, problems
+
+TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
+LIST = '["reservation", "flexStart", "spot"]'
+A4 = {TYPE: LIST, ZONE: "us-central1-b"}
+# The stack of `load` is a4-ray, with two nodes.
+BAD: list[tuple[dict[str, str | None], str]] = [
+    ({TYPE: "[]"}, "capacity.type: the list is empty; name one of reservation, onDemand, spot, flexStart"),
+    (
+        {TYPE: '["spot", "reservation", "spot"]'},
+        "capacity.type: spot is there twice; name each kind once, the one to try first at first",
+    ),
+    (
+        {TYPE: '["reservation", "flexstart"]'},
+        'capacity.type: \'["reservation", "flexstart"]\' is not one of reservation, onDemand, spot, '
+        "flexStart, or a list of them; did you mean flexStart?",
+    ),
+    (
+        {TYPE: "spot and flexStart"},
+        "capacity.type: 'spot and flexStart' is not one of reservation, onDemand, spot, flexStart, or a list "
+        "of them; did you mean flexStart?",
+    ),
+    (
+        {**A4, "llm-stacks:capacity.reservation": None},
+        "capacity.reservation: missing, and capacity.type is reservation; name the reservation with "
+        "`pulumi config set capacity.reservation MY_RESERVATION`, or choose capacity.type spot, flexStart or "
+        "onDemand",
+    ),
+    (
+        {TYPE: '["flexStart", "spot"]', ZONE: "us-central1-b"},
+        "capacity.reservation: only capacity.type reservation consumes a reservation, and flexStart would "
+        "ignore it; remove capacity.reservation or set capacity.type to reservation",
+    ),
+    (
+        {TYPE: LIST},
+        "workers: 2 nodes must be in one zone, and flexStart and spot could come from any; name one with "
+        "`pulumi config set capacity.zone ZONE`",
+    ),
+    (
+        {**A4, ZONE: "us-east1-b"},
+        "capacity.zone: us-east1-b is not a zone of us-central1, the stack's gcp:region",
+    ),
+    (
+        {**A4, ZONE: "us-central1"},
+        "capacity.zone: 'us-central1' is not a zone such as us-central1-b (not a region)",
+    ),
+    (
+        {ZONE: "us-central1-b"},
+        "capacity.zone: only a list of capacities has a zone; remove it, or add a capacity",
+    ),
+    (
+        {**A4, MINUTES: "[30, 30]"},
+        "capacity.minutes: there are 2 numbers for 3 capacities; give one for each of reservation, "
+        "flexStart, spot",
+    ),
+    (
+        {**A4, MINUTES: "[30, 2000, 30]"},
+        "capacity.minutes: 2000 is not a number from 1 to 1440, which is a day",
+    ),
+    (
+        {MINUTES: "[30]"},
+        "capacity.minutes: after reservation there is no other capacity to try; remove it",
+    ),
+    (
+        {**A4, "llm-stacks:rayCluster": "shared"},
+        "rayCluster: a list of capacities moves a job with its nodes, and a shared cluster keeps them; "
+        "choose perJob, or one capacity.type",
+    ),
+    (
+        {**TPU_MAXTEXT, TYPE: '["flexStart", "spot"]'},
+        "capacity.type: this scenario takes one kind; name one of flexStart, spot",
+    ),
+    (
+        {**L4_KUEUE, TYPE: '["onDemand", "spot"]', "llm-stacks:minNodes": "1"},
+        "minNodes: machines of capacity.type flexStart, or of a list, start when pods request them; set "
+        "minNodes to 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(";")[0] for _, message in BAD])
+def test_a_wrong_list_is_refused_in_one_line_with_the_remedy(
+    changes: dict[str, str | None], message: str
+) -> None:
+    assert message in problems(changes)
+    assert len(problems(changes)) == 1
+
+
+def test_a_capacity_has_its_own_minutes_and_flex_start_waits_longer() -> None:
+    assert load(A4).chain.minutes == (30, 240, 30)
+    assert load({**A4, MINUTES: "[10, 600, 20]"}).chain.minutes == (10, 600, 20)
+
+
+def rules_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """The rules of each class of a plan, by its name."""
+    classes = [
+        resource.inputs for resource in plan.resources if resource.inputs.get("kind") == "ComputeClass"
+    ]
+    return {tree["metadata"]["name"]: tree["spec"]["priorities"] for tree in classes}
+
+
+def kinds_of(rules: list[dict[str, Any]]) -> list[str]:
+    """What says the capacity in each rule."""
+    return [key for rule in rules for key in ("reservations", "flexStart", "spot") if key in rule]
+
+
+def test_a_job_on_one_node_chooses_a_class_with_a_rule_for_each_capacity() -> None:
+    plan = plans.shipped("a4-accelerate", imageUri=plans.IMAGE, capacity_type=LIST)
+    (name,), (rules,) = zip(*rules_of(plan).items(), strict=True)
+    assert kinds_of(rules) == ["reservations", "flexStart", "spot"]
+    assert rules[1]["capacityCheckWaitTimeSeconds"] == 240 * 60
+    spec = plans.training(plan).inputs["spec"]["template"]["spec"]
+    # GKE refuses a pod that names a class and a capacity.
+    assert spec["nodeSelector"] == {"cloud.google.com/compute-class": name}
+    assert "safe-to-evict" not in json.dumps(plans.training(plan).inputs)
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-ray"]))
+def test_a_job_on_several_nodes_waits_in_a_queue_with_a_class_in_one_zone_for_each_capacity(
+    stack: str,
+) -> None:
+    nodes = {"nodes": "2"} if stack == "a4-accelerate" else {}
+    plan = plans.shipped(
+        stack, imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b", **nodes
+    )
+    rules = rules_of(plan)
+    assert {name: kinds_of(of_class) for name, of_class in rules.items()} == {
+        "reservation": ["reservations"],
+        "flex-start": ["flexStart"],
+        "spot": ["spot"],
+    }
+    for name in ("flex-start", "spot"):
+        assert rules[name][0]["location"] == {"zones": ["us-central1-b"]}
+    job = plans.training(plan).inputs
+    assert job["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "accelerators"}
+    # Kueue writes the class into the pods. Anything else would narrow its choice.
+    assert "cloud.google.com" not in json.dumps(job["spec"])
+
+
+def test_one_word_stays_a_label_of_the_pods_without_a_class_or_a_queue() -> None:
+    plan = plans.shipped("a4-accelerate", imageUri=plans.IMAGE, capacity_type='["spot"]')
+    assert rules_of(plan) == {}
+    selector = plans.training(plan).inputs["spec"]["template"]["spec"]["nodeSelector"]
+    assert selector["cloud.google.com/gke-spot"] == "true"
+
+
+def test_l4_has_a_pool_and_a_flavor_for_each_capacity_and_keeps_no_machine() -> None:
+    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, capacity_type='["onDemand", "spot"]')
+    pools = {
+        pool.name: (pool.inputs["nodeConfig"]["labels"], pool.inputs["autoscaling"])
+        for pool in plan.resources
+        if pool.type == "gcp:container/nodePool:NodePool" and "labels" in pool.inputs["nodeConfig"]
+    }
+    limits = {"locationPolicy": "ANY", "totalMaxNodeCount": 3, "totalMinNodeCount": 0}
+    assert pools == {
+        f"l4-kueue-l4-{name}-pool": ({"llm-stacks/capacity": name}, limits) for name in ("on-demand", "spot")
+    }
+    queue = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"][0]
+    assert [flavor["name"] for flavor in queue["flavors"]] == ["on-demand", "spot"]
+
+
+def test_a_server_of_a_list_chooses_a_class() -> None:
+    plan = plans.shipped("serve", capacity_type='["onDemand", "flexStart", "spot"]')
+    assert kinds_of(rules_of(plan)["accelerators"]) == ["flexStart", "spot"]
+
+
+def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else() -> None:
+    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b")
+    roles = {
+        resource.name: resource.inputs["rules"]
+        for resource in plan.resources
+        if resource.inputs.get("kind") in ("Role", "ClusterRole") and "capacity-keeper" in resource.name
+    }
+    assert roles == {
+        "a4-ray-capacity-keeper-jobs": [
+            {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["get", "list", "patch"]},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
+        ],
+        "a4-ray-capacity-keeper-flavors": [
+            {
+                "apiGroups": ["kueue.x-k8s.io"],
+                "resources": ["resourceflavors"],
+                "resourceNames": ["reservation", "flex-start", "spot"],
+                "verbs": ["get", "patch"],
+            }
+        ],
+    }
