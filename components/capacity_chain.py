@@ -7,8 +7,8 @@ from typing import Any, Final
 from cloud.machines import Machine
 from components.capacity import Capacity, CapacityType
 
-# GKE takes up to 1,320 s for a node with B200 in Google's own sample of such a job, and one that flex-start
-# brings may wait for hours.
+# Google's own sample of such a job waits up to 1,320 s for a node with B200. With flex-start a node may take
+# hours.
 # https://github.com/GoogleCloudPlatform/AIHypercomputerSamples (gpu/tuning/verl_rl_autopilot)
 _MINUTES: Final = {CapacityType.FLEX_START: 240}
 _OTHER_MINUTES: Final = 30

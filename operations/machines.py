@@ -135,7 +135,7 @@ class Machines:
         most: The largest number at the same time.
         zones: Their zones, empty for any zone of the region.
         disk_gb: GB of a machine's boot disk, 0 if Google chooses it.
-        tried: 0 if they come first, 1 if GKE tries them when it has none of those, and so on.
+        order: 0 if they come first, 1 if GKE tries them when it has none of those, and so on.
         autopilot: Whether Autopilot creates them.
     """
 
@@ -148,14 +148,14 @@ class Machines:
     capacity: CapacityType
     reservation: Reservation | None
     disk_gb: int
-    tried: int = 0
+    order: int = 0
     autopilot: bool = False
 
 
 def machines_of(plan: StackPlan) -> list[Machines]:
     """The machines of the plan's node pools, and those that Autopilot creates for its pods.
 
-    Of a list of capacities every one is there, though the pods run on one of them.
+    Every capacity of a list is there, though the pods run on one of them.
     """
     machines = [_of_pool(pool) for pool in plan.of_type(NODE_POOL.type)]
     if any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type)):
@@ -220,7 +220,7 @@ def _of_classes(plan: StackPlan, pods: Pods) -> list[Machines]:
     flavors = at({"queues": _objects(plan, "ClusterQueue")}, "queues[].spec.resourceGroups[].flavors[].name")
     names = [chosen] if chosen else [str(flavor) for flavor in flavors]
     rules = [rule for name in names for rule in classes[name]]
-    return [_of_rule(pods, rule, tried) for tried, rule in enumerate(rules)]
+    return [_of_rule(pods, rule, order) for order, rule in enumerate(rules)]
 
 
 def _objects(plan: StackPlan, kind: str) -> list[Mapping[str, Any]]:
@@ -228,7 +228,7 @@ def _objects(plan: StackPlan, kind: str) -> list[Mapping[str, Any]]:
     return [resource.inputs for resource in plan.resources if resource.inputs.get("kind") == kind]
 
 
-def _of_rule(pods: Pods, rule: Mapping[str, Any], tried: int) -> Machines:
+def _of_rule(pods: Pods, rule: Mapping[str, Any], order: int) -> Machines:
     named = next(iter(at(rule, "reservations.specific[]")), None)
     return Machines(
         resource=pods.resource,
@@ -244,7 +244,7 @@ def _of_rule(pods: Pods, rule: Mapping[str, Any], tried: int) -> Machines:
         ),
         reservation=_named_in_rule(named) if named else None,
         disk_gb=0,
-        tried=tried,
+        order=order,
         autopilot=True,
     )
 

@@ -44,7 +44,7 @@ def quantities(plan: StackPlan) -> list[Quantity]:
 
 def quantities_instead(plan: StackPlan) -> list[Quantity]:
     """What the other capacities of a list would cost in place of the first, one by one."""
-    return _added_up(item for group in machines_of(plan) if group.tried for item in _of_machines(group))
+    return _added_up(item for group in machines_of(plan) if group.order for item in _of_machines(group))
 
 
 def _added_up(items: Iterable[Quantity]) -> list[Quantity]:
@@ -72,7 +72,7 @@ def _billed(plan: StackPlan) -> Iterator[Billed]:
 
 
 def _all(plan: StackPlan) -> Iterator[Quantity]:
-    machines = [group for group in machines_of(plan) if not group.tried]
+    machines = [group for group in machines_of(plan) if not group.order]
     for group in machines:
         yield from _of_machines(group)
     billed = {group.resource for group in machines}

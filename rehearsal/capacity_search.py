@@ -38,7 +38,7 @@ def tries_of(plan: Plan) -> list[Try]:
     return [Try(capacity=_capacity(rule), minutes=_wait(rule)) for rule in rules]
 
 
-def told(tries: Sequence[Try], stockouts: Collection[str]) -> Iterator[str]:
+def way_through(tries: Sequence[Try], stockouts: Collection[str]) -> Iterator[str]:
     """How the job gets its nodes if some capacities have no machines, a line each."""
     start = 0
     for entry in tries:

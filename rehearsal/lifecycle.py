@@ -13,7 +13,7 @@ from engine import project
 from engine.lock import held
 from engine.plan import Plan
 from rehearsal import schedule
-from rehearsal.capacity_search import told, tries_of
+from rehearsal.capacity_search import tries_of, way_through
 from rehearsal.display import OperationLog, head, path_line, say, show_plan
 from rehearsal.errors import RehearsalError
 from rehearsal.fake_provider import change_by_hand
@@ -93,7 +93,7 @@ class Lifecycle:
             listed = ", ".join(entry.capacity for entry in tries) or "no list of capacities"
             raise RehearsalError(f"--stockout {unknown[0]}: the stack has {listed}; see capacity.type")
         if self.stockouts or (tries and self.clock):
-            for line in told(tries, self.stockouts):
+            for line in way_through(tries, self.stockouts):
                 say(f"nodes, {line}")
 
     def _check_fault(self, plan: Plan) -> None:

@@ -94,6 +94,7 @@ def place(
     if job and needs_queue(settings, job.pods):
         return _queued(site, settings, platform, machine, job)
     node_class = chain.one_class(machine)
+    # The label of the class is all that a pod needs (assumption class-pods).
     return Placement(
         selector={CLASS_LABEL: node_class.name}, depends_on=declare_classes(site, platform, [node_class])
     )

@@ -61,7 +61,7 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     needs: Counter[Quota] = Counter()
     by_resource: dict[str, Counter[Quota]] = {}
     for machines in machines_of(plan):
-        # Of a list of capacities, one has machines at a time.
+        # The pods run on one capacity of a list.
         before = by_resource.get(machines.resource, Counter())
         by_resource[machines.resource] = before | _of_machines(machines)
     for of_resource in by_resource.values():

@@ -39,7 +39,7 @@ class CapacityKeeper:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, deployment: Object) -> None:
-        """Starts it, in place of the one that runs."""
+        """Starts the keeper. A keeper that runs is ended."""
         self.stop()
         spec, space = deployment["spec"]["template"]["spec"], deployment["metadata"]["namespace"]
         (container,) = spec["containers"]

@@ -1,6 +1,6 @@
 """Nodes for pods that choose a ComputeClass, as GKE's autoscaler creates them.
 
-The rules are those of the published autoscaler (GoogleCloudPlatform/cluster-autoscaler, 2026-08-21):
+The published autoscaler has these rules (GoogleCloudPlatform/cluster-autoscaler, 2026-08-21):
 
 - A class's rules are tried in their order (pkg/computeclass/organizer.go), for each pod by itself.
 - A rule without machines is left out for some time, except the last (pkg/backoff/npc_backoff.go). Here it is

@@ -33,7 +33,7 @@ class Scene:
         self._stock = stack.cluster.nodes.stock
 
     def offer(self, machines: Mapping[str, int]) -> None:
-        """Says how many machines the platform has of each capacity. Of others it has none."""
+        """Says how many machines the platform has of each capacity: none of a capacity that is missing."""
         for capacity in CAPACITIES:
             self._stock.set(capacity, machines.get(capacity, 0))
 

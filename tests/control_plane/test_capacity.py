@@ -71,7 +71,7 @@ def test_status_says_what_was_tried_and_what_is_tried_now(scene: Scene) -> None:
     scene.lose(SPOT, 2)
     scene.lose(RESERVATION, 2)
 
-    def said() -> str:
+    def report_lines() -> str:
         report = look(scene.stack, scene.plane)
         assert report.unseen == ()
         lines = [line for line in report.lines if line.kind in ("queue", "capacity")]
@@ -79,7 +79,7 @@ def test_status_says_what_was_tried_and_what_is_tried_now(scene: Scene) -> None:
 
     tried = r"reservation \d\d:\d\d to \d\d:\d\d"
     expected = ["reservation has no machines", "spot since .*no nodes for all its pods: (.*, )?" + tried]
-    until(said, lambda: all(re.search(text, said(), re.DOTALL) for text in expected), TIMEOUT)
+    until(report_lines, lambda: all(re.search(text, report_lines(), re.DOTALL) for text in expected), TIMEOUT)
     scene.offer({FLEX_START: 2})
     scene.comes_to(FLEX_START)
 

@@ -92,6 +92,10 @@ def exists(pid: str) -> bool:
         ([STACK, "--base", str(project.ROOT)], "--base belongs to --json"),
         ([STACK, "--preview", "--fail-at", "a4-ray-buckt"], "did you mean a4-ray-bucket"),
         (
+            [STACK, "--preview", "--stockout", "spot"],
+            "--stockout spot: the stack has no list of capacities; see capacity.type",
+        ),
+        (
             [STACK, "--preview", "--fail-at", "a4-ray-bucket:quotas"],
             "no such kind of fault; did you mean quota",
         ),
@@ -125,6 +129,20 @@ def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
     plan = json.loads((results / "plan.json").read_text())
     assert match and int(match[1]) == int(match[2]) == len(plan["resources"])
     assert {path.name for path in results.iterdir()} == {"plan.json", "state.json"}
+
+
+def test_the_clock_says_when_a_list_of_capacities_comes_to_one_that_has_machines(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ('capacity.type=["reservation", "flexStart", "spot"]', "capacity.zone=us-central1-b")
+    options = ["--stockout=reservation", "--stockout=flexStart", *(f"--set={text}" for text in settings)]
+    assert main([STACK, "--preview", "--clock", *options]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("nodes, ")]
+    assert lines == [
+        "nodes, after 0 min: reservation has no machines, gives up after 30 min",
+        "nodes, after 30 min: flexStart has no machines, gives up after 240 min",
+        "nodes, after 270 min: spot has machines",
+    ]
 
 
 def test_a_preview_stops_after_the_plan_and_the_clock_says_what_decides_how_long_it_takes(

@@ -18,13 +18,13 @@ _SECONDS_PER_MINUTE = 60.0
 def main() -> None:
     """Look at the jobs again and again, and act."""
     options = _options()
-    minutes = {name: float(number) * options.minute / _SECONDS_PER_MINUTE for name, number in options.tried}
+    minutes = {name: float(number) * options.minute / _SECONDS_PER_MINUTE for name, number in options.tries}
     cluster = Cluster(options.api, options.account, options.namespace)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     print(
-        f"watches {options.namespace}: {', '.join(f'{name} {number}' for name, number in options.tried)}",
+        f"watches {options.namespace}: {', '.join(f'{name} {number}' for name, number in options.tries)}",
         flush=True,
     )
     while not ended.wait(options.period):
@@ -37,7 +37,7 @@ def main() -> None:
 
 def _round(cluster: Cluster, minutes: dict[str, float]) -> None:
     now = datetime.now(UTC)
-    for action in decide(minutes, cluster.held(minutes), cluster.jobs(), now):
+    for action in decide(minutes, cluster.holds(minutes), cluster.jobs(), now):
         cluster.do(action, now)
         print(f"{now:%H:%M:%S} {_words(action)}", flush=True)
 
@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m capacity_keeper", description=__doc__)
     parser.add_argument(
         "--try",
-        dest="tried",
+        dest="tries",
         action="append",
         required=True,
         type=lambda text: tuple(text.split("=")),

@@ -15,7 +15,7 @@ from capacity_keeper.search import Action, HoldBack, Job, Release, Stage, Start,
 _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 # On a flavor, Kueue's word for one kind of node: no job tolerates it, so Kueue admits none to the flavor.
 _TAINT = "capacity-keeper/held-back"
-# Of the tries of a job the newest are kept.
+# The newest tries of a job are kept.
 _TRIES = 20
 _TIMEOUT = 30.0
 # Kueue's annotation on pods.
@@ -40,7 +40,7 @@ class Cluster:
         self._namespace = namespace
         self._trust = ssl.create_default_context(cafile=str(account / "ca.crt"))
 
-    def held(self, capacities: Iterable[str]) -> dict[str, datetime]:
+    def holds(self, capacities: Iterable[str]) -> dict[str, datetime]:
         """The capacities that are held back, with the times since when."""
         flavors = {name: self._call("GET", _flavor(name)) for name in capacities}
         since = {name: _annotations(flavor).get(HELD_SINCE) for name, flavor in flavors.items()}

@@ -1,8 +1,8 @@
 """Decides when a job gives up a capacity, and which capacities are held back.
 
-Kueue admits a job to the first capacity that is not held back, and GKE then looks for its nodes. If a pod of
-the job waits longer than the capacity's minutes, the job is stopped and the capacity held back, so that Kueue
-admits the job to the next one. All its pods go together, so a job never stands on two capacities.
+Kueue admits a job to the first capacity that is not held back, and GKE then looks for its nodes. A pod of
+the job may wait longer than the capacity's minutes. Then the keeper holds the capacity back and stops the
+job, and Kueue admits the job to the next capacity. All pods go together, so a job never stands on two.
 
 Nothing is remembered between two rounds: what is decided stands in the cluster.
 """
@@ -78,7 +78,7 @@ Action = HoldBack | Release | Stop | Start
 
 def decide(
     minutes: Mapping[str, float],
-    held: Mapping[str, datetime],
+    holds: Mapping[str, datetime],
     jobs: Iterable[Job],
     now: datetime,
 ) -> Iterator[Action]:
@@ -86,7 +86,7 @@ def decide(
 
     Args:
         minutes: Time for which each capacity is tried, in the order of the capacities.
-        held: The capacities that are held back, with the times since when.
+        holds: The capacities that are held back, with the times since when.
         jobs: The jobs in the queue that have not finished.
     """
     jobs = list(jobs)
@@ -94,10 +94,10 @@ def decide(
         longest = timedelta(minutes=minutes.get(job.capacity, 0))
         if job.capacity in minutes and job.since and now - job.since >= longest:
             yield HoldBack(capacity=job.capacity)
-            yield Stop(job=job, first=not held)
+            yield Stop(job=job, first=not holds)
             # The others are judged in the next round, which sees what this one has done.
             return
-    yield from map(_release, _over(minutes, held, jobs, now))
+    yield from map(_release, _over(minutes, holds, jobs, now))
     for job in jobs:
         # Kueue forgets nothing of a job that it has not let go yet.
         if job.stage is Stage.STOPPED and not job.quota:
@@ -105,14 +105,14 @@ def decide(
 
 
 def _over(
-    minutes: Mapping[str, float], held: Mapping[str, datetime], jobs: list[Job], now: datetime
+    minutes: Mapping[str, float], holds: Mapping[str, datetime], jobs: list[Job], now: datetime
 ) -> list[str]:
     """The capacities that are held back without need."""
     searching = any(job.stage is not Stage.PLACED for job in jobs)
-    if not searching or held.keys() >= minutes.keys():
-        return list(held)
+    if not searching or holds.keys() >= minutes.keys():
+        return list(holds)
     longest = timedelta(minutes=sum(minutes.values()))
-    return [capacity for capacity, since in held.items() if now - since >= longest]
+    return [capacity for capacity, since in holds.items() if now - since >= longest]
 
 
 def _release(capacity: str) -> Release:

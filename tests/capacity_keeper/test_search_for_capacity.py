@@ -35,10 +35,10 @@ def test_a_job_gives_up_a_capacity_after_its_own_minutes(capacity: str, minutes:
 
 def test_a_stopped_job_waits_in_the_queue_again_once_kueue_has_let_it_go() -> None:
     stopped = Job(name="job", stage=Stage.STOPPED, quota=True)
-    held = {"reservation": BEGIN}
-    assert list(decide(MINUTES, held, [stopped], BEGIN)) == []
+    holds = {"reservation": BEGIN}
+    assert list(decide(MINUTES, holds, [stopped], BEGIN)) == []
     gone = replace(stopped, quota=False)
-    assert list(decide(MINUTES, held, [gone], BEGIN)) == [Start(job=gone)]
+    assert list(decide(MINUTES, holds, [gone], BEGIN)) == [Start(job=gone)]
 
 
 def test_after_the_last_capacity_the_first_is_tried_again() -> None:
@@ -48,18 +48,18 @@ def test_after_the_last_capacity_the_first_is_tried_again() -> None:
 
 
 def test_nothing_is_held_back_when_nobody_searches() -> None:
-    held = {"reservation": BEGIN}
+    holds = {"reservation": BEGIN}
     placed = Job(name="job", stage=Stage.PLACED, capacity="spot", quota=True)
     for jobs in ([], [placed]):
-        assert list(decide(MINUTES, held, jobs, BEGIN)) == [Release(capacity="reservation")]
-    assert list(decide(MINUTES, held, [placed, waiting("spot")], BEGIN)) == []
+        assert list(decide(MINUTES, holds, jobs, BEGIN)) == [Release(capacity="reservation")]
+    assert list(decide(MINUTES, holds, [placed, waiting("spot")], BEGIN)) == []
 
 
 def test_a_job_that_waits_long_in_the_queue_keeps_no_capacity_from_others_for_ever() -> None:
     queued = Job(name="job", stage=Stage.QUEUED)
-    held = {"reservation": BEGIN}
-    assert list(decide(MINUTES, held, [queued], after(299))) == []
-    assert list(decide(MINUTES, held, [queued], after(300))) == [Release(capacity="reservation")]
+    holds = {"reservation": BEGIN}
+    assert list(decide(MINUTES, holds, [queued], after(299))) == []
+    assert list(decide(MINUTES, holds, [queued], after(300))) == [Release(capacity="reservation")]
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Platform:
 
     chance: random.Random
     free: dict[str, int] = field(default_factory=dict)
-    held: dict[str, datetime] = field(default_factory=dict)
+    holds: dict[str, datetime] = field(default_factory=dict)
     pods: list[str] = field(default_factory=list)
     capacity: str = ""
     active: bool = True
@@ -87,12 +87,12 @@ class Platform:
             self.pods.pop()  # a node is lost, and its pod waits for another
             self.since = now
         if not self.capacity and self.active:
-            open_ones = [capacity for capacity in MINUTES if capacity not in self.held]
+            open_ones = [capacity for capacity in MINUTES if capacity not in self.holds]
             self.capacity, self.since = open_ones[0] if open_ones else "", now
         while self.capacity and len(self.pods) < 2 and self.free.get(self.capacity, 0):
             self.free[self.capacity] -= 1
             self.pods.append(self.capacity)
-        for action in decide(MINUTES, self.held, [self._job()], now):
+        for action in decide(MINUTES, self.holds, [self._job()], now):
             self._do(action, now)
 
     def _job(self) -> Job:
@@ -106,9 +106,9 @@ class Platform:
 
     def _do(self, action: object, now: datetime) -> None:
         if isinstance(action, HoldBack):
-            self.held[action.capacity] = now
+            self.holds[action.capacity] = now
         elif isinstance(action, Release):
-            del self.held[action.capacity]
+            del self.holds[action.capacity]
         elif isinstance(action, Stop):
             assert len(self.pods) < 2, "a job that has its nodes is never stopped"
             for capacity in self.pods:

@@ -1,0 +1,66 @@
+"""Which capacity of a list is tried, since when, and which had no machines."""
+
+import json
+from collections.abc import Callable
+
+from operations.status.report import Report
+from tests.operations.kubernetes_server import KubernetesServer
+from tests.operations.status import samples
+from tests.operations.status.samples import condition, line, workload
+from workloads.capacity_keeper.annotations import STOPPED, TRIED
+
+CLASSES = "/apis/cloud.google.com/v1/computeclasses"
+ADMITTED = condition("QuotaReserved", True), condition("Admitted", True, since="2026-11-21T10:32:00Z")
+TRIES = [{"capacity": "reservation", "from": "2026-11-21T10:02:00Z", "to": "2026-11-21T10:32:00Z"}]
+
+
+def test_status_says_which_capacity_is_tried_and_which_had_no_machines(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    job = workload("job", *ADMITTED)
+    job["metadata"]["annotations"] = {TRIED: json.dumps(TRIES)}
+    assigned = [{"name": "main", "count": 2, "flavors": {"nvidia.com/gpu": "flex-start"}}]
+    job["status"]["admission"] = {"podSetAssignments": assigned}
+    cluster.plant(samples.WORKLOADS, job)
+    shown = line(look(), "queue")
+    assert (shown.state, shown.detail) == ("admitted", "llm, low, flex-start since 10:32")
+    assert shown.why and shown.why.text == "no nodes for all its pods: reservation 10:02 to 10:32"
+    assert not shown.why.bad
+
+
+def test_a_job_that_the_keeper_has_stopped_is_not_said_to_be_switched_off(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    job = workload("job", condition("QuotaReserved", False))
+    job["metadata"]["annotations"] = {TRIED: json.dumps(TRIES), STOPPED: "true"}
+    job["spec"]["active"] = False
+    cluster.plant(samples.WORKLOADS, job)
+    assert line(look(), "queue").state == "goes to the next capacity"
+
+
+def compute_class(**status: object) -> dict[str, object]:
+    """A class of two capacities."""
+    rules = [{"reservations": {"affinity": "Specific"}}, {"spot": True}]
+    return {"metadata": {"name": "accelerators"}, "spec": {"priorities": rules}, "status": status}
+
+
+def test_a_class_says_which_capacity_has_no_machines(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    suspended = [condition("ProvisioningSuspended", True, "RESERVATION_CAPACITY_EXCEEDED")]
+    cluster.plant(CLASSES, compute_class(priorityStatuses=[{"identifier": "0", "conditions": suspended}]))
+    shown = line(look(), "capacity")
+    assert shown.state == "tries spot"
+    assert shown.why and not shown.why.bad
+    assert shown.why.text.startswith("no machines now: reservation: RESERVATION_CAPACITY_EXCEEDED")
+
+
+def test_a_class_that_gke_cannot_use_needs_a_person(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    message = 'Reservation "mine" either does not exist or not accessible.'
+    wrong = [condition("RuleMisconfigured", True, "ReservationNotFound", message)]
+    cluster.plant(CLASSES, compute_class(conditions=wrong))
+    shown = line(look(), "capacity")
+    assert shown.why and shown.why.bad
+    assert shown.why.text.startswith("the reservation cannot be used")

@@ -1,0 +1,50 @@
+"""A list of capacities in `cost` and `preflight`: each capacity counts, and one at a time."""
+
+from operations.checks.capacity import needs_of
+from operations.machines import machines_of
+from operations.quantities import quantities, quantities_instead
+from tests.operations.conftest import Check
+from tests.operations.good_project import GoodProject
+from tests.operations.planned import planned
+
+LIST = (
+    'capacity.type=["reservation", "flexStart", "spot"]',
+    "capacity.reservation=my-reservation",
+    "capacity.zone=us-central1-b",
+)
+
+
+def test_the_machines_of_several_nodes_and_of_a_single_one_are_those_of_each_capacity() -> None:
+    for plan, most in ((planned("a4-ray", *LIST), 2), (planned("a4-accelerate", *LIST[:2]), 1)):
+        machines = [
+            (machine.order, str(machine.capacity), machine.most, machine.type_name)
+            for machine in machines_of(plan)
+        ]
+        kinds = enumerate(["reservation", "flexStart", "spot"])
+        assert machines == [(number, kind, most, "a4-highgpu-8g") for number, kind in kinds]
+
+
+def test_the_first_capacity_is_in_the_sum_and_the_others_are_priced_beside_it() -> None:
+    plan = planned("a4-ray", *LIST)
+    assert {item.key: item.most for item in quantities(plan) if "b200." in item.key} == {
+        "nvidia-b200.reservation": 16
+    }
+    assert {item.key: item.most for item in quantities_instead(plan) if "b200." in item.key} == {
+        "nvidia-b200.flexStart": 16,
+        "nvidia-b200.spot": 16,
+    }
+
+
+def test_a_quota_has_room_for_one_capacity_at_a_time() -> None:
+    needs = {str(quota): need for quota, need in needs_of(planned("a4-ray", *LIST)).items()}
+    # Flex-start and spot take the same quota, and never both.
+    assert needs["compute.googleapis.com/preemptible_nvidia_b200_gpus"] == 16
+
+
+def test_preflight_looks_at_the_reservation_and_at_the_quota_of_the_others(
+    good: GoodProject, check: Check
+) -> None:
+    plan = good.plan("a4-ray", *LIST)
+    (reservation,) = check(plan, "reservation")
+    assert "my-reservation" in reservation.what
+    assert any("preemptible_nvidia_b200_gpus" in finding.what for finding in check(plan, "quotas"))
