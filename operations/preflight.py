@@ -15,7 +15,6 @@ from engine.project import ROOT
 from operations import findings, plan
 from operations.checks.accounts import check_accounts
 from operations.checks.bucket import check_bucket
-from operations.checks.capacity import check_quotas, check_reservations
 from operations.checks.data import check_data
 from operations.checks.hub import check_hub, token_of
 from operations.checks.images import check_images
@@ -24,6 +23,8 @@ from operations.checks.names import check_names
 from operations.checks.network import check_network
 from operations.checks.places import check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
+from operations.checks.quotas import check_quotas
+from operations.checks.reservations import check_reservations
 from operations.checks.served_run import check_served_run
 from operations.clients import Clients
 from operations.consumers import OwnProject, counted_here, off_elsewhere

@@ -14,8 +14,8 @@ from cloud import cloudbuild, container, iam, records, run
 from cloud.inputs import at, texts
 from cloud.machines import L4, MACHINES, V6E, Accelerator, Machine
 from cloud.quantity import quantity
-from operations.checks.capacity import HYPERDISKS
 from operations.checks.places import zones_with
+from operations.checks.quotas import HYPERDISKS
 from operations.clients import Clients
 from operations.errors import OperationError
 from operations.plan import StackPlan

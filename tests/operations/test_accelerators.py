@@ -8,7 +8,7 @@ import pytest
 from bootstrap import roles
 from cloud.container import CLUSTER, NODE_POOL
 from engine.project import ROOT
-from operations.checks.capacity import needs_of
+from operations.checks.quotas import needs_of
 from operations.findings import Level
 from operations.plan import StackPlan
 from tests.operations.conftest import Check

@@ -1,6 +1,9 @@
 """A list of capacities in `cost` and `preflight`: each capacity counts, and one at a time."""
 
-from operations.checks.capacity import needs_of
+from datetime import UTC, datetime, timedelta
+
+from operations.checks.quotas import needs_of
+from operations.findings import Level
 from operations.machines import machines_of
 from operations.quantities import quantities, quantities_instead
 from tests.operations.conftest import Check
@@ -48,3 +51,37 @@ def test_preflight_looks_at_the_reservation_and_at_the_quota_of_the_others(
     (reservation,) = check(plan, "reservation")
     assert "my-reservation" in reservation.what
     assert any("preemptible_nvidia_b200_gpus" in finding.what for finding in check(plan, "quotas"))
+
+
+def test_a_reservation_without_room_is_no_problem_if_another_capacity_is_tried_then(
+    good: GoodProject, check: Check
+) -> None:
+    for settings, level in ((LIST, Level.WARNING), (LIST[1:2], Level.PROBLEM)):
+        plan = good.plan("a4-ray", *settings)
+        good.reservation(count=2, used=1)
+        (finding,) = check(plan, "reservation")
+        assert finding.level is level
+        assert finding.what.endswith("then flexStart or spot is tried") == (level is Level.WARNING)
+
+
+def test_a_quota_that_only_some_capacities_take_is_no_problem(good: GoodProject, check: Check) -> None:
+    for settings, level in ((LIST, Level.WARNING), (["capacity.type=spot"], Level.PROBLEM)):
+        plan = good.plan("a4-ray", *settings)
+        good.quotas(preemptible_nvidia_b200_gpus=8)
+        (finding,) = [item for item in check(plan, "quotas") if "preemptible_nvidia_b200" in item.what]
+        assert finding.level is level
+
+
+def test_a_reservation_that_begins_later_is_said_to_begin_then(good: GoodProject, check: Check) -> None:
+    plan = good.plan("a4-ray", *LIST[1:2])
+    booked = {
+        "name": "my-reservation",
+        "status": {"procurementStatus": "COMMITTED"},
+        "timeWindow": {"startTime": (datetime.now(UTC) + timedelta(days=3, hours=1)).isoformat()},
+    }
+    good.server.plant("compute.v1", "compute.reservations.aggregatedList", {"items": {}})
+    items = {"zones/us-central1-b": {"futureReservations": [booked]}}
+    good.server.plant("compute.v1", "compute.futureReservations.aggregatedList", {"items": items})
+    (finding,) = check(plan, "reservation")
+    assert finding.level is Level.PROBLEM
+    assert finding.what.startswith("reservation my-reservation starts in 3 days, at 2")

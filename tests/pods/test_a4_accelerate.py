@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from engine.project import ROOT
+from rehearsal.stock import RESERVATION
 from tests.pods.conftest import Play
 
 COMPLETE = "Complete CompletionsReached"
@@ -65,4 +66,27 @@ def test_two_nodes_have_the_losses_of_one_although_a_node_is_lost(
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
     first, now = ({pod["metadata"]["uid"] for pod in some} for some in (pods, stage.pods()))
     assert now - first, "the run ended before the node was lost"
+    assert stage.losses() == pytest.approx(undisturbed, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_two_nodes_that_lose_one_move_to_the_next_capacity_together_and_have_the_losses_of_one(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    # Sixty of the capacity keeper's minutes are 18 seconds here.
+    stage = play(
+        "a4-accelerate",
+        nodes="2",
+        capacity_type='["reservation", "spot"]',
+        capacity_minutes="[60, 60]",
+        capacity_zone="us-central1-b",
+    )
+    stage.stack.up()
+    stage.waits_for("a checkpoint", stage.saved)
+    assert stage.stack.cluster
+    stage.stack.cluster.nodes.stock.set(RESERVATION, 0)
+    stage.kubelet.lose(stage.node_of(stage.pods()[1]))
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    classes = [pod["spec"]["nodeSelector"]["cloud.google.com/compute-class"] for pod in stage.pods()]
+    assert classes[-2:] == ["spot", "spot"]
     assert stage.losses() == pytest.approx(undisturbed, abs=1e-5)

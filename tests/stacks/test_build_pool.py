@@ -3,7 +3,7 @@
 import pytest
 
 from cloud.cloudbuild import BUILD, CPU_QUOTA
-from operations.checks.capacity import needs_of
+from operations.checks.quotas import needs_of
 from operations.plan import StackPlan
 from tests import plans
 from tests.stacks.configuration import problems

@@ -1,11 +1,13 @@
-"""Checks capacity: the reservations that the plan consumes, and its needs against quotas and their use."""
+"""Checks quotas: the needs of the plan against their limits and their use."""
 
 import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain, groupby
+from operator import and_, or_
 from typing import Any, Final
 
 from cloud import records
@@ -13,11 +15,10 @@ from cloud.cloudbuild import API as CLOUD_BUILD
 from cloud.cloudbuild import BUILD, CPU_QUOTA, OPEN_REGIONS
 from cloud.compute import API as COMPUTE
 from cloud.run import API as RUN
-from components.capacity import CapacityType, Reservation
+from components.capacity import CapacityType
 from components.cloud_build.run import MACHINE
-from operations.clients import Clients, last
-from operations.errors import CallError
-from operations.findings import Finding, fine, problem, unknown, warning
+from operations.clients import Clients
+from operations.findings import Finding, Level, fine, problem, unknown, warning
 from operations.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of
 from operations.plan import StackPlan
 
@@ -59,13 +60,9 @@ class Quota:
 def needs_of(plan: StackPlan) -> Counter[Quota]:
     """The most that the plan takes of each quota at one moment."""
     needs: Counter[Quota] = Counter()
-    by_resource: dict[str, Counter[Quota]] = {}
-    for machines in machines_of(plan):
+    for alternatives in _alternatives(plan):
         # The pods run on one capacity of a list.
-        before = by_resource.get(machines.resource, Counter())
-        by_resource[machines.resource] = before | _of_machines(machines)
-    for of_resource in by_resource.values():
-        needs.update(of_resource)
+        needs.update(reduce(or_, alternatives))
     for build in plan.of_type(BUILD.type):
         if build.inputs.get("pool"):
             continue  # its machines count for the pool's own quota
@@ -84,6 +81,21 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     for pods in cloud_run_of(plan):
         needs |= _of_instances(pods)
     return needs
+
+
+def _certain_needs(plan: StackPlan) -> Counter[Quota]:
+    """What machines take of each quota whichever capacity of a list they come from."""
+    needs: Counter[Quota] = Counter()
+    for alternatives in _alternatives(plan):
+        needs.update(reduce(and_, alternatives))
+    return needs
+
+
+def _alternatives(plan: StackPlan) -> Iterator[list[Counter[Quota]]]:
+    """The needs of each resource with machines, one for each capacity of a list."""
+    machines = sorted(machines_of(plan), key=lambda group: group.resource)
+    for _, groups in groupby(machines, key=lambda group: group.resource):
+        yield [_of_machines(group) for group in groups]
 
 
 def _of_instances(pods: Pods) -> Counter[Quota]:
@@ -132,6 +144,8 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
 def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks that every quota has room for the plan."""
     needs = needs_of(plan)
+    of_lists = {quota for alternatives in _alternatives(plan) for needed in alternatives for quota in needed}
+    listed_only = of_lists - _certain_needs(plan).keys()
     listed = _listed(
         clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region),
         clients.call("compute.v1", "projects.get", project=plan.project),
@@ -149,7 +163,11 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         else:
             region = quota.region or plan.region
             limit, usage = _limit(metrics.get(quota.service, []), quota, region), None
-        yield _judged(plan, quota, need, limit, usage)
+        finding = _judged(plan, quota, need, limit, usage)
+        if finding.level is Level.PROBLEM and quota in listed_only:
+            what = f"{finding.what}; another capacity of the list needs none"
+            finding = replace(finding, level=Level.WARNING, what=what)
+        yield finding
 
 
 # Compute Engine's own names of metrics that Service Usage calls otherwise.
@@ -219,99 +237,3 @@ def _amount(quota: Quota, amount: float) -> str:
     if quota.metric == "cpu_allocation":
         return f"{amount / 1000:g} vCPU"
     return f"{amount:g}{' GB' if quota.metric in ('ssd_total_storage', HYPERDISKS.lower()) else ''}"
-
-
-def check_reservations(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """Checks that every reservation of the plan has room for the plan."""
-    for machines in machines_of(plan):
-        if machines.reservation:
-            yield from _of_reservation(plan, clients, machines, machines.reservation)
-
-
-def _of_reservation(
-    plan: StackPlan, clients: Clients, machines: Machines, reservation: Reservation
-) -> Iterator[Finding]:
-    name, owner = reservation.name, reservation.project or plan.project
-    try:
-        listed = clients.every(
-            "compute.v1", "reservations.aggregatedList", project=owner, filter=f'name = "{name}"'
-        )
-    except CallError as error:
-        if owner == plan.project or not error.forbidden or error.disabled:
-            raise
-        yield unknown(
-            f"reservation {name} is in project {owner}, which these credentials cannot read",
-            f"ask its owner for compute.reservations.get there, and whether {plan.project} is among the "
-            "projects that it is shared with",
-        )
-        return
-    by_zone = {last(entry.get("zone")): entry for entry in listed if entry.get("name") == name}
-    here = {zone: entry for zone, entry in by_zone.items() if zone.rpartition("-")[0] == plan.region}
-    for zone, entry in here.items():
-        yield from _fit(plan, machines, owner, zone, entry)
-    if by_zone and not here:
-        yield problem(
-            f"there is no reservation {name} in project {owner} in region {plan.region}, "
-            f"but in {', '.join(by_zone)}",
-            f"pulumi config set gcp:region REGION --stack {plan.stack}",
-        )
-    elif not here:
-        yield problem(
-            f"there is no reservation {name} in project {owner}",
-            f"pulumi config set capacity.reservation NAME --stack {plan.stack}; "
-            f"`gcloud compute reservations list --project {owner}` has them",
-        )
-
-
-def _fit(
-    plan: StackPlan, machines: Machines, owner: str, zone: str, entry: dict[str, Any]
-) -> Iterator[Finding]:
-    reservation = f"reservation {entry['name']}"
-    at = f"{entry['name']} --zone {zone} --project {owner}"
-    describe = f"gcloud compute reservations describe {at}"
-    specific = entry.get("specificReservation") or {}
-    shape = last(specific.get("instanceProperties", {}).get("machineType"))
-    free = int(specific.get("count", 0)) - int(specific.get("inUseCount", 0))
-    faults = []
-    if entry.get("status") != "READY":
-        faults.append(problem(f"{reservation} is {entry.get('status')}", describe))
-    if owner != plan.project and not _shared_with(entry, plan.project):
-        faults.append(
-            problem(
-                f"{reservation} of project {owner} is not shared with {plan.project}",
-                f"its owner: gcloud compute reservations update {at} --add-share-with {plan.project}",
-            )
-        )
-    if machines.zones and zone not in machines.zones:
-        key = "zone" if machines.type and machines.type.is_tpu else "zones"
-        faults.append(
-            problem(
-                f"{reservation} is in {zone}, the nodes are in {', '.join(machines.zones)}",
-                f"pulumi config set {key} {zone} --stack {plan.stack}",
-            )
-        )
-    if not specific:
-        text = f"{reservation} does not reserve machines of one type; whether {machines.most} "
-        faults.append(warning(f"{text}{machines.type_name} fit is not known", describe))
-    elif not entry.get("specificReservationRequired"):
-        text = f"{reservation} is open to every machine of its type, and others may take it first"
-        faults.append(warning(text, "make one with --require-specific-reservation"))
-    if specific and shape != machines.type_name:
-        faults.append(
-            problem(
-                f"{reservation} is for {shape}, and {machines.resource} needs {machines.type_name}",
-                f"pulumi config set capacity.reservation NAME --stack {plan.stack}",
-            )
-        )
-    elif specific and free < machines.most:
-        text = f"{reservation} has {free} free machines, and {machines.resource} needs {machines.most}"
-        faults.append(problem(text, "end what uses it, or ask for fewer nodes"))
-    yield from faults or [fine(f"{entry['name']} in {zone}: {free} {shape} free")]
-
-
-def _shared_with(reservation: dict[str, Any], project: str) -> bool:
-    settings = reservation.get("shareSettings", {})
-    # Keys are ids or numbers of projects. The values have the ids.
-    shared = settings.get("projectMap", {})
-    named = {*shared, *(entry.get("projectId") for entry in shared.values())}
-    return settings.get("shareType") == "ORGANIZATION" or project in named
