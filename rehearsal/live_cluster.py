@@ -32,6 +32,7 @@ _TIMEOUT: Final = 60.0
 _LONGEST_RUN: Final = 300.0
 # The same for a job that goes through a list of capacities.
 _SEARCH: Final = 300.0
+_NOT_FOUND: Final = 404
 # Kinds whose objects the control plane creates and deletes by itself.
 _TRANSIENT: Final = ("Event", "Lease", "EndpointSlice", "Endpoints")
 
@@ -174,7 +175,23 @@ class LiveCluster:
         return sorted(self.inventory() - self._before)
 
     def inventory(self) -> set[str]:
-        """Kind, namespace and name of every object in the API server."""
+        """Kind, namespace and name of every object in the API server.
+
+        For a moment the API server still lists the kinds of a CRD that it has deleted.
+        """
+
+        def names() -> list[set[str]]:
+            try:
+                return [self._names()]
+            except ApiError as error:
+                if error.code != _NOT_FOUND:
+                    raise
+                return []
+
+        (every,) = until(lambda: "the kinds of the API server", names)
+        return every
+
+    def _names(self) -> set[str]:
         names: set[str] = set()
         for version, kind in self.api.served_kinds():
             if kind not in _TRANSIENT:

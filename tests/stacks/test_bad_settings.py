@@ -80,7 +80,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {"llm-stacks:capacity.type": "reserved"},
-        "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart; "
+        "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart, or a list of them; "
         "did you mean reservation?",
     ),
     (
@@ -203,7 +203,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**L4_KUEUE, "llm-stacks:capacity.type": "flexStart", "llm-stacks:minNodes": "1"},
-        "minNodes: capacity.type flexStart starts machines when pods request them; set minNodes to 0",
+        "minNodes: machines of capacity.type flexStart, or of a list, start when pods request them; set "
+        "minNodes to 0",
     ),
     (
         {**L4_KUEUE, "llm-stacks:clusterMode": "autopilot", "llm-stacks:zones": "us-central1-a"},
