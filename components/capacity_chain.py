@@ -1,6 +1,6 @@
 """Capacities in the order in which they are tried."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,28 +64,22 @@ class CapacityChain:
 
     def minutes_by_class(self) -> dict[str, int]:
         """Minutes for which each capacity is tried, by the name of its class."""
-        return {class_name(capacity): minutes for capacity, minutes in self._tried()}
+        return dict(zip(map(class_name, self.capacities), self.minutes, strict=True))
 
     def one_class(self, machine: Machine) -> NodeClass:
         """A class with a rule for each capacity. GKE chooses one pod by pod, so this is for single nodes."""
-        rules = [
-            capacity.class_rule(machine, minutes=minutes, zone=self.zone)
-            for capacity, minutes in self._tried()
-        ]
-        return NodeClass(name=_CLASS, rules=rules)
+        return NodeClass(name=_CLASS, rules=[*self._rules(machine).values()])
 
-    def class_each(self, machine: Machine) -> list[NodeClass]:
-        """A class for each capacity, so that all nodes of a job are of one."""
-        return [
-            NodeClass(
-                name=class_name(capacity),
-                rules=[capacity.class_rule(machine, minutes=minutes, zone=self.zone)],
-            )
-            for capacity, minutes in self._tried()
-        ]
+    def classes(self, machine: Machine) -> list[NodeClass]:
+        """A class for each capacity, so that all nodes of a job come from the same capacity."""
+        return [NodeClass(name=name, rules=[rule]) for name, rule in self._rules(machine).items()]
 
-    def _tried(self) -> Iterator[tuple[Capacity, int]]:
-        yield from zip(self.capacities, self.minutes, strict=True)
+    def _rules(self, machine: Machine) -> dict[str, dict[str, Any]]:
+        """The rule of each capacity, by the name of its class."""
+        return {
+            class_name(capacity): capacity.class_rule(machine, minutes=minutes, zone=self.zone)
+            for capacity, minutes in zip(self.capacities, self.minutes, strict=True)
+        }
 
 
 def class_name(capacity: Capacity) -> str:

@@ -10,6 +10,8 @@ from engine.plan import Plan
 from rehearsal.stock import FLEX_START, ON_DEMAND, RESERVATION, SPOT
 
 _TRY: Final = re.compile(r"--try=(.+)=(\d+)")
+# The capacities by the names that the keeper knows, which are names of Kubernetes.
+_WORDS: Final = {"reservation": RESERVATION, "flex-start": FLEX_START, "spot": SPOT, "on-demand": ON_DEMAND}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,12 @@ class Try:
 
 def tries_of(plan: Plan) -> list[Try]:
     """The capacities of the list, in their order. Empty if the stack has no list."""
-    trees = _objects(plan, "ComputeClass")
-    classes = {tree["metadata"]["name"]: tree["spec"]["priorities"] for tree in trees}
-    deployments = _objects(plan, "Deployment")
-    arguments = texts({"all": deployments}, "all[].spec.template.spec.containers[].args[]")
+    trees = {"keepers": _objects(plan, "Deployment"), "classes": _objects(plan, "ComputeClass")}
+    arguments = texts(trees, "keepers[].spec.template.spec.containers[].args[]")
     watched = [match.groups() for argument in arguments if (match := _TRY.fullmatch(argument))]
     if watched:
-        return [Try(capacity=_capacity(classes[name][0]), minutes=int(minutes)) for name, minutes in watched]
-    rules = [rule for rules in classes.values() for rule in rules]
+        return [Try(capacity=_WORDS[name], minutes=int(minutes)) for name, minutes in watched]
+    rules = objects(trees, "classes[].spec.priorities[]")
     return [Try(capacity=_capacity(rule), minutes=_wait(rule)) for rule in rules]
 
 

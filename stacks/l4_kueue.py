@@ -8,7 +8,6 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
-from components.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
 from components.identity import ServiceAccount, ServiceAccountArgs
 from components.kueue import Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
@@ -18,7 +17,7 @@ from stacks.l4 import disk_gb, pod_size
 from stacks.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings, l4_nodes
 from stacks.monitoring import GPUS, QUEUE, gke_monitoring
 from stacks.platform import WORKLOADS, Site, StandardNodes
-from stacks.queue import declare_kueue, images_of_kueue
+from stacks.queue import declare_keeper, declare_kueue, images_of_kueue
 from stacks.reader import Hint
 from stacks.served_run import (
     NOTHING_MOUNTED,
@@ -195,17 +194,7 @@ def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> tuple[
     )
     if not minutes:
         return queue, []
-    keeper = CapacityKeeper(
-        site.name,
-        CapacityKeeperArgs(
-            kueue=kueue,
-            namespace=platform.namespace,
-            image=platform.image,
-            minutes=minutes,
-            depends_on=queue.access,
-        ),
-    )
-    return queue, [keeper.access]
+    return queue, [declare_keeper(site, platform, kueue, queue, platform.image, minutes)]
 
 
 def _server(

@@ -175,7 +175,7 @@ def l4_nodes(site: Site, settings: L4NodesSettings, platform: GkePlatform) -> li
     """Declares what the nodes need to exist, and returns what a pod for them waits for."""
     chain = settings.chain
     if settings.autopilot:
-        return declare_classes(site, platform, chain.class_each(settings.machine)) if chain.is_list else []
+        return declare_classes(site, platform, chain.classes(settings.machine)) if chain.is_list else []
     return [
         NodePool(
             f"{site.name}-l4-{class_name(capacity)}" if chain.is_list else f"{site.name}-l4",

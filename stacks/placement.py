@@ -14,14 +14,13 @@ import pulumi
 
 from cloud.machines import Machine
 from components.capacity_chain import NodeClass
-from components.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
 from components.compute_class import CLASS_LABEL, ComputeClass, ComputeClassArgs
 from components.image import Image
 from components.kueue import Queue, QueueArgs
 from stacks.capacity import CapacityListSettings
 from stacks.monitoring import QUEUE
 from stacks.platform import GkePlatform, Site
-from stacks.queue import declare_kueue
+from stacks.queue import declare_keeper, declare_kueue
 from stacks.shared_settings import StackSettings
 
 # Kueue counts accelerators alone: pods without them, such as the head of a Ray cluster, run on other nodes.
@@ -136,24 +135,15 @@ def _queued(
             quota={machine.resource: str(job.pods * machine.count)},
         ),
     )
-    keeper = CapacityKeeper(
-        site.name,
-        CapacityKeeperArgs(
-            kueue=kueue,
-            namespace=platform.namespace,
-            image=job.image,
-            minutes=minutes,
-            depends_on=queue.access,
-        ),
-    )
+    keeper = declare_keeper(site, platform, kueue, queue, job.image, minutes)
     return Placement(
         selector={},
         queue_labels=queue.labels(),
         charts=[QUEUE],
         outputs={"watchQueue": f"{platform.namespace.kubectl} get workloads --watch"},
         depends_on=[
-            *declare_classes(site, platform, chain.class_each(machine)),
+            *declare_classes(site, platform, chain.classes(machine)),
             *queue.access,
-            keeper.access,
+            keeper,
         ],
     )

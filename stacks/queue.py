@@ -1,9 +1,12 @@
 """Kueue, in the scenarios with a queue."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import pulumi
+
+from components.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
 from components.image import Image
-from components.kueue import Kueue, KueueArgs
+from components.kueue import Kueue, KueueArgs, Queue
 from stacks import pins
 from stacks.platform import GkePlatform, Site
 from stacks.registry import RegistrySettings
@@ -17,6 +20,16 @@ def kueue_image(settings: RegistrySettings) -> str:
 def images_of_kueue(site: Site, settings: RegistrySettings) -> list[Image]:
     """The images that the nodes of a cluster with Kueue pull for it."""
     return [site.reachable(Image.parse(kueue_image(settings)))]
+
+
+def declare_keeper(
+    site: Site, platform: GkePlatform, kueue: Kueue, queue: Queue, image: Image, minutes: Mapping[str, int]
+) -> pulumi.Resource:
+    """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`."""
+    args = CapacityKeeperArgs(
+        kueue=kueue, namespace=platform.namespace, image=image, minutes=minutes, depends_on=queue.access
+    )
+    return CapacityKeeper(site.name, args).access
 
 
 def declare_kueue(

@@ -22,8 +22,8 @@ def capacity_of(workload: Object) -> str:
     """The capacity that Kueue has admitted a workload to, with the time since when. Empty if it has not."""
     assignments = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
     flavors = [flavor for group in assignments for flavor in (group.get("flavors") or {}).values()]
-    if not flavors or TRIED not in _annotations(workload):
-        return next(iter(flavors), "")
+    if not flavors:
+        return ""
     return f"{flavors[0]} since {_clock(condition_of(workload, 'Admitted').get('lastTransitionTime'))}"
 
 

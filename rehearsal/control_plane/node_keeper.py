@@ -117,8 +117,8 @@ class NodeKeeper:
         for compute_class in self._api.list(*compute_classes.KIND):
             if compute_classes.keeps_empty(compute_class):
                 continue
-            label = f"{compute_classes.CLASS_LABEL}={compute_class['metadata']['name']}"
-            for node in self._api.list("v1", "Node", labels=dict([label.split("=")])):
+            labels = {compute_classes.CLASS_LABEL: compute_class["metadata"]["name"]}
+            for node in self._api.list("v1", "Node", labels=labels):
                 name = node["metadata"]["name"]
                 self._empty[name] = 0 if name in used else self._empty[name] + 1
                 if self._empty[name] >= _EMPTY_LOOKS:

@@ -145,6 +145,15 @@ def test_the_clock_says_when_a_list_of_capacities_comes_to_one_that_has_machines
     ]
 
 
+def test_node_pools_of_several_capacities_are_a_list_too(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ['--set=capacity.type=["onDemand", "flexStart"]', "--set=hfToken=hf_none"]
+    assert main(["l4-kueue", "--preview", "--stockout=onDemand", *settings]) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("nodes, ")]
+    assert lines[-1] == "nodes, after 30 min: flexStart has machines"
+
+
 def test_a_preview_stops_after_the_plan_and_the_clock_says_what_decides_how_long_it_takes(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
