@@ -7,6 +7,7 @@ from typing import Final
 from rehearsal.control_plane import compute_classes, nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
+from rehearsal.control_plane.nodes_of_pods import NodesOfPods
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item
 from rehearsal.stock import Stock, capacity_of
 
@@ -37,8 +38,7 @@ class NodeKeeper:
         self._lock = threading.Lock()
         self._shapes: dict[str, Shape] = {}
         self._counts: dict[str, int] = {}
-        # The node that was created for a pod, by the pod's uid. Empty if no machine fits.
-        self._nodes: dict[str, str] = {}
+        self._nodes_of_pods = NodesOfPods()
         self._empty: Counter[str] = Counter()
         self._dry: dict[str, list[str]] = {}
         self.stock = Stock()
@@ -74,7 +74,7 @@ class NodeKeeper:
             self._follow_pools(str(cluster.outputs["location"]))
         pods = self._api.list("v1", "Pod")
         for pod in pods:
-            if _waits_for_a_node(pod) and not self._has_one(pod, pods):
+            if _waits_for_a_node(pod) and not self._nodes_of_pods.has_one(pod, pods):
                 self._serve(pod, cluster)
         self._remove_empty(pods)
 
@@ -88,19 +88,12 @@ class NodeKeeper:
         for shape in shapes:
             if not shape.machine.accelerator or self.stock.take(capacity_of(shape.labels)):
                 self._shapes[shape.pool] = shape
-                self._nodes[pod["metadata"]["uid"]] = self._add(shape)
+                self._nodes_of_pods.note(pod, self._add(shape))
                 break
             dry.append(shape)
         self._tell(compute_classes.class_of(pod), dry)
         if not shapes and not compute_classes.class_of(pod):
-            self._nodes[pod["metadata"]["uid"]] = ""
-
-    def _has_one(self, pod: Object, pods: list[Object]) -> bool:
-        """Whether a node was created for a pod, and no other pod with accelerators has taken it."""
-        node = self._nodes.get(pod["metadata"]["uid"])
-        if not node or not nodes.needs_accelerators(pod):
-            return node is not None
-        return all(other["spec"].get("nodeName") != node for other in pods)
+            self._nodes_of_pods.note(pod, "")
 
     def _tell(self, name: str, dry: list[Shape]) -> None:
         """Writes into a class which of its rules have no machines."""
