@@ -90,7 +90,7 @@ class Process:
 
     def execute(self, command: Sequence[str], seconds: float) -> bool:
         """Runs a command in the container. Returns whether it ends with 0 in time."""
-        while not (inside := self._inside()) or Path(f"/proc/{inside}/comm").read_text() == "bwrap\n":
+        while not (inside := self._inside()) or not self._is_ready(inside):
             if self.exit_code() is not None:
                 return False
             self.wait(0.05)  # the sandbox is not ready yet
@@ -102,6 +102,13 @@ class Process:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             return False
+
+    @staticmethod
+    def _is_ready(inside: int) -> bool:
+        """Whether the sandbox runs its command. False if it has just ended."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            return Path(f"/proc/{inside}/comm").read_text() != "bwrap\n"
+        return False
 
     def _start(self, words: list[str]) -> "subprocess.Popen[bytes]":
         with self._sandbox.log.open("ab") as log:

@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -45,8 +46,14 @@ def main(arguments: list[str]) -> int:
     environment = {**os.environ, STARTED_BY: str(os.getppid())}
     socket.send_fds(connection, [json.dumps([arguments, environment, str(Path.cwd())]).encode()], [0, 1, 2])
     program = int(connection.recv(64))
+
+    def pass_on(number: int, _: object) -> None:
+        # The program may have ended, and its end not be read yet.
+        with suppress(ProcessLookupError):
+            os.killpg(program, number)
+
     for number in PASSED_ON:
-        signal.signal(number, lambda number, _: os.killpg(program, number))
+        signal.signal(number, pass_on)
     code = os.waitstatus_to_exitcode(int(connection.recv(64)))
     if code < 0:
         for number in PASSED_ON:
