@@ -323,7 +323,7 @@ NODE_POOL: Final = _record(
     sets=_SETS,
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
     rules=(
-        *(nodes.settings, nodes.node_zones, nodes.flex_start),
+        *(nodes.settings, nodes.node_zones, nodes.flex_start, nodes.queued),
         *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
     ),
     admission=(_standard_cluster, _place, _upgrades),

@@ -17,8 +17,9 @@ from cloud.record import Inputs, Minutes, Record, verbs
 
 # Kinds that live outside any namespace.
 CLUSTER_SCOPED: Final = (
-    *("ClusterQueue", "ClusterRole", "ClusterRoleBinding", "ComputeClass", "CustomResourceDefinition"),
-    *("Namespace", "PersistentVolume", "PriorityClass", "ResourceFlavor", "StorageClass"),
+    *("AdmissionCheck", "ClusterQueue", "ClusterRole", "ClusterRoleBinding", "ComputeClass"),
+    *("CustomResourceDefinition", "Namespace", "PersistentVolume", "PriorityClass"),
+    *("ProvisioningRequestConfig", "ResourceFlavor", "StorageClass"),
     "WorkloadPriorityClass",
 )
 _WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-call")

@@ -139,6 +139,28 @@ def flex_start(inputs: Inputs) -> Iterator[Problem]:
         yield _AFFINITY, "flex-start needs consumeReservationType NO_RESERVATION"
 
 
+def queued(inputs: Inputs) -> Iterator[Problem]:
+    """Nodes that come all together for a request.
+
+    https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest
+    """
+    if not is_set(inputs, "queuedProvisioning.enabled"):
+        return
+    if not is_set(inputs, "nodeConfig.flexStart"):
+        yield "nodeConfig.flexStart", "nodes come all together only by flex-start"
+    if any(numbers(inputs, "autoscaling.totalMinNodeCount")) or any(
+        numbers(inputs, "autoscaling.minNodeCount")
+    ):
+        yield "autoscaling", "a pool whose nodes come by requests has no minimum"
+    if is_set(inputs, "nodeConfig.maxRunDuration"):
+        yield (
+            "nodeConfig.maxRunDuration",
+            "the request says for how long; GKE refuses a pool that says it too",
+        )
+    if is_set(inputs, "placementPolicy") and not is_set(inputs, "placementPolicy.tpuTopology"):
+        yield "placementPolicy", "GKE refuses compact placement of GPUs with queuedProvisioning"
+
+
 def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
     """A pool with TPU chips is a whole slice, and states what such machines need.
 

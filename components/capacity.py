@@ -35,6 +35,7 @@ class CapacityType(StrEnum):
     ON_DEMAND = "onDemand"
     SPOT = "spot"
     FLEX_START = "flexStart"
+    QUEUED_FLEX_START = "queuedFlexStart"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,12 @@ class Capacity:
     @property
     def flex_start(self) -> bool:
         """Whether machines start only when pods request them."""
-        return self.type is CapacityType.FLEX_START
+        return self.type is CapacityType.FLEX_START or self.queued
+
+    @property
+    def queued(self) -> bool:
+        """Whether the machines of a job start all together, when all of them are free."""
+        return self.type is CapacityType.QUEUED_FLEX_START
 
     def class_rule(self, machine: Machine, *, minutes: int, zone: str | None) -> dict[str, Any]:
         """The rule of a `ComputeClass` by which GKE creates nodes of this capacity.
@@ -173,8 +179,13 @@ class Capacity:
         The deadline is for a run that does not end by itself. It includes the wait for machines. With
         flex-start that wait takes up to 7 days, and with spot it has no limit, so these have no deadline.
         """
-        waits = self.type in (CapacityType.SPOT, CapacityType.FLEX_START)
-        return None if waits or run_hours is None else run_hours + _ALLOWANCE_HOURS
+        waits = self.type is CapacityType.SPOT or self.flex_start
+        return None if waits else self.machine_hours(run_hours)
+
+    def machine_hours(self, run_hours: int | None) -> int | None:
+        """Hours that a machine is needed for a run that may train for `run_hours`. None means no limit."""
+        hours = None if run_hours is None else run_hours + _ALLOWANCE_HOURS
+        return min(hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS) if self.flex_start else hours
 
     def node_config(self, run_hours: int | None = None) -> dict[str, Any]:
         """Arguments of `NodePoolNodeConfigArgs` that give the nodes of a pool this capacity.
@@ -182,9 +193,8 @@ class Capacity:
         Args:
             run_hours: Hours that a run may train. A node lives some hours longer. None means no limit.
         """
-        max_hours = None if run_hours is None else run_hours + _ALLOWANCE_HOURS
-        if self.flex_start:
-            max_hours = min(max_hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS)
+        # A request for queued machines says for how long. GKE refuses a pool that says it too.
+        max_hours = None if self.queued else self.machine_hours(run_hours)
         return {
             "spot": self.type is CapacityType.SPOT,
             "flex_start": self.flex_start,

@@ -49,6 +49,11 @@ class CapacityChain:
         """Whether there are several."""
         return len(self.capacities) > 1
 
+    @property
+    def queued(self) -> bool:
+        """Whether the machines of a job start all together."""
+        return any(capacity.queued for capacity in self.capacities)
+
     def pod_annotations(self) -> Mapping[str, str]:
         """Annotations that stop the autoscaler from evicting the pod. See `Capacity.pod_annotations`.
 

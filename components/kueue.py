@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -123,6 +123,13 @@ class Kueue(Component[KueueArgs]):
         return self.cluster.inside(parent, [self._release, *depends_on])
 
 
+class Requests(Protocol):
+    """A check by which a queue requests nodes. See `NodeRequests`."""
+
+    check: str
+    access: pulumi.Resource
+
+
 class QueueArgs(Args):
     """Arguments of `Queue`.
 
@@ -132,6 +139,8 @@ class QueueArgs(Args):
             order in which it is tried.
         quota: Most that all admitted workloads together may request of one flavor, as a Kubernetes quantity
             by resource.
+        tolerations: Taints of the nodes that the pods of the queue tolerate.
+        requests: Has the nodes of each workload requested at once. None if nodes come one by one.
         priorities: The `value` and `description` of each priority class, by its name. A workload with a
             higher value goes first and preempts a lower one.
     """
@@ -141,6 +150,8 @@ class QueueArgs(Args):
     queue_name: str
     flavors: Mapping[str, Mapping[str, str]]
     quota: Mapping[str, str]
+    tolerations: Sequence[Values] = ()
+    requests: Requests | None = None
     priorities: Mapping[str, Values] = field(default_factory=dict)
 
 
@@ -163,20 +174,25 @@ class Queue(Component[QueueArgs]):
             return Manifest(MANIFESTS / f"{what}.yaml", values).create(f"{name}-{what}", options)
 
         several = len(args.flavors) > 1
+        tolerations = {"tolerations": list(args.tolerations)} if args.tolerations else {}
         flavors = [
-            Manifest(MANIFESTS / "resource-flavor.yaml", {"name": flavor, "nodeLabels": dict(labels)}).create(
-                f"{name}-flavor-{flavor}" if several else f"{name}-resource-flavor", inside(self)
-            )
+            Manifest(
+                MANIFESTS / "resource-flavor.yaml",
+                {"name": flavor, "nodeLabels": dict(labels), "tolerations": tolerations},
+            ).create(f"{name}-flavor-{flavor}" if several else f"{name}-resource-flavor", inside(self))
             for flavor, labels in args.flavors.items()
         ]
+        requests = args.requests
+        checks = {"admissionChecks": [{"name": requests.check}]} if requests else {}
         quota = [{"name": resource, "nominalQuota": most} for resource, most in args.quota.items()]
         cluster_queue = create(
             "cluster-queue",
-            inside(self, flavors),
+            inside(self, [*flavors, requests.access] if requests else flavors),
             name=args.queue_name,
             namespace=namespace,
             resources=list(args.quota),
             flavors=[{"name": flavor, "resources": quota} for flavor in args.flavors],
+            checks={"admissionChecksStrategy": checks} if checks else {},
         )
         # Pulumi deletes these in reverse order, so that none waits for the finalizer of an object that uses
         # it.

@@ -88,6 +88,8 @@ class NodePool(Component[NodePoolArgs]):
             )
         # Upgrades go node by node. Scarce machines get no spare node, for example beside a full reservation.
         spare = 0 if scarce else 1
+        flex_start = args.capacity is not None and args.capacity.flex_start
+        queued = args.capacity is not None and args.capacity.queued
         compact = gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", tpu_topology=args.tpu_topology)
         self.ready: pulumi.Resource = gcp.container.NodePool(
             f"{name}-pool",
@@ -101,7 +103,7 @@ class NodePool(Component[NodePoolArgs]):
                 # GKE rejects repairs for flex-start pools. On a release channel it rejects a pool without
                 # upgrades, so the cluster's maintenance exclusion holds the upgrades.
                 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dws-flex-start-training
-                auto_repair=not (args.capacity and args.capacity.flex_start),
+                auto_repair=not flex_start,
                 auto_upgrade=True,
             ),
             upgrade_settings=gcp.container.NodePoolUpgradeSettingsArgs(
@@ -110,6 +112,9 @@ class NodePool(Component[NodePoolArgs]):
             # Places the machines of a slice together. GKE rejects the policy for a single machine.
             # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpus
             placement_policy=compact if args.tpu_topology and args.maximum > 1 else None,
+            queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True)
+            if queued
+            else None,
             node_config=_node_config(args),
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -121,6 +126,10 @@ class NodePool(Component[NodePoolArgs]):
                 # and not the field in it.
                 replace_on_changes=["placementPolicy"] if args.tpu_topology else None,
                 replacement_trigger=args.tpu_topology,
+                # GKE's autoscaler writes the name of the newest request into the pool's labels.
+                # https://github.com/GoogleCloudPlatform/cluster-autoscaler
+                # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
+                ignore_changes=["nodeConfig.labels"] if queued else None,
                 # Deleting the cluster deletes its nodes at once. Deleting the pool first would drain them,
                 # for up to an hour if a disruption budget blocks the drain.
                 deleted_with=cluster.resource,

@@ -39,6 +39,7 @@ class GoModule:
         module: The module that the folder pins.
         commands: The package of each program, by the program's name.
         files: The path of a copy under `.tools/`, by the folder or file of the module.
+        files_of_others: The same for modules that this one depends on, by their names.
         version_variable: Variable that the linker sets to the pinned version.
         tags: Build tags with commas between them.
     """
@@ -48,6 +49,7 @@ class GoModule:
     module: str
     commands: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
+    files_of_others: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     version_variable: str = ""
     tags: str = ""
 
@@ -61,7 +63,8 @@ class GoModule:
     @property
     def is_built(self) -> bool:
         """Whether all programs and files exist in the pinned version. An upgrade of tools/ builds again."""
-        parts = [*map(path_of, self.commands), *(TOOLS / copy for copy in self.files.values())]
+        copies = [copy for _, files in self._files for copy in files.values()]
+        parts = [*map(path_of, self.commands), *(TOOLS / copy for copy in copies)]
         stamp = self._stamp
         return stamp.exists() and stamp.read_text() == self.version and all(part.exists() for part in parts)
 
@@ -78,14 +81,20 @@ class GoModule:
             with _unfinished(path_of(name)) as target:
                 options = ["-trimpath", "-tags", self.tags, "-ldflags", flags]
                 self._go(["build", *options, "-o", str(target), package])
-        if self.files:
-            root = Path(json.loads(self._go(["mod", "download", "-json", self.module]))["Dir"])
-            for source, copy in self.files.items():
+        for module, files in self._files:
+            root = Path(json.loads(self._go(["mod", "download", "-json", module]))["Dir"])
+            for source, copy in files.items():
                 with _unfinished(TOOLS / copy) as target:
                     _copy(root / source, target)
         # This file is written last: without it the module does not count as built.
         with _unfinished(self._stamp) as stamp:
             stamp.write_text(self.version)
+
+    @property
+    def _files(self) -> list[tuple[str, Mapping[str, str]]]:
+        """The modules of which files are copied, with these files."""
+        own = [(self.module, self.files)] if self.files else []
+        return [*own, *self.files_of_others.items()]
 
     @property
     def _stamp(self) -> Path:

@@ -33,7 +33,9 @@ def tries_of(plan: Plan) -> list[Try]:
     arguments = texts(trees, "keepers[].spec.template.spec.containers[].args[]")
     watched = [match.groups() for argument in arguments if (match := _TRY.fullmatch(argument))]
     if watched:
-        return [Try(capacity=_WORDS[name], minutes=int(minutes)) for name, minutes in watched]
+        # A job that waits for all its nodes goes to no other capacity.
+        listed = [(_WORDS[name], int(minutes)) for name, minutes in watched if name in _WORDS]
+        return [Try(capacity=capacity, minutes=minutes) for capacity, minutes in listed]
     rules = objects(trees, "classes[].spec.priorities[]")
     return [Try(capacity=_capacity(rule), minutes=_wait(rule)) for rule in rules]
 

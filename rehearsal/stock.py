@@ -9,9 +9,12 @@ RESERVATION: Final = "reservation"
 FLEX_START: Final = "flexStart"
 SPOT: Final = "spot"
 ON_DEMAND: Final = "onDemand"
+QUEUED_FLEX_START: Final = "queuedFlexStart"
+# Those that a list can have.
 CAPACITIES: Final = (RESERVATION, FLEX_START, SPOT, ON_DEMAND)
 # The label that a node with a capacity has, and its value. None stands for any.
 _LABELS: Final = {
+    "autoscaling.gke.io/provisioning-request": (None, QUEUED_FLEX_START),
     "cloud.google.com/reservation-name": (None, RESERVATION),
     "cloud.google.com/gke-flex-start": ("true", FLEX_START),
     "cloud.google.com/gke-spot": ("true", SPOT),
@@ -37,13 +40,13 @@ class Stock:
             else:
                 self._free[capacity] = free
 
-    def take(self, capacity: str) -> bool:
-        """Takes one, and returns whether there was one."""
+    def take(self, capacity: str, count: int = 1) -> bool:
+        """Takes some, all of them or none, and returns whether there were as many."""
         with self._lock:
-            if self._free.get(capacity, 1) < 1:
+            if self._free.get(capacity, count) < count:
                 return False
             if capacity in self._free:
-                self._free[capacity] -= 1
+                self._free[capacity] -= count
             return True
 
     def give_back(self, capacity: str) -> None:

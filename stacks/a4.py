@@ -42,8 +42,9 @@ class A4Settings(PlacedSettings, GkeSettings):
         None,
         alias="capacity.zone",
         pattern=REGION.replace("$", "-[a-z]$"),
+        validate_default=True,
         description="Zone of the nodes that come from no reservation. Several nodes with a list need it, "
-        "because they must be near each other. By default Google chooses.",
+        "because they must be near each other, and `queuedFlexStart` needs it. By default Google chooses.",
     )
 
     @property
@@ -57,7 +58,13 @@ class A4Settings(PlacedSettings, GkeSettings):
         region, types = info.data.get("region"), info.data.get("capacity_types")
         if zone and region and zone.rpartition("-")[0] != region:
             raise ValueError(f"{zone} is not a zone of {region}, the stack's gcp:region")
-        if zone and types and len(types) == 1:
+        queued = types == (CapacityType.QUEUED_FLEX_START,)
+        if queued and not zone:
+            raise ValueError(
+                f"missing, and the machines of {types[0]} start in one zone; name it with `pulumi config set "
+                "capacity.zone ZONE`"
+            )
+        if zone and types and len(types) == 1 and not queued:
             raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
         return zone
 

@@ -3,6 +3,7 @@
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
 
+from components.capacity import CapacityType
 from stacks.a4 import (
     GPUS_PER_NODE,
     MACHINE,
@@ -12,10 +13,12 @@ from stacks.a4 import (
     POD_SIZE,
     A4Settings,
 )
+from stacks.capacity import CapacityListOrQueue
 from stacks.monitoring import GPUS, gke_monitoring
 from stacks.placement import JobOfPods, needs_queue, place
 from stacks.platform import Site
 from stacks.queue import images_of_kueue
+from stacks.requested_nodes import request_nodes, standard_nodes
 from stacks.served_run import command_to_serve
 from stacks.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
 from stacks.training import AwaitableSettings, GemmaRecipe, run_name, training_platform
@@ -25,6 +28,8 @@ class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
     """Settings of a4-accelerate."""
 
     gpus = GPUS_PER_NODE
+    takes_a_queue = True
+    capacity_types: CapacityListOrQueue = (CapacityType.RESERVATION,)
     recipe: GemmaRecipe = "gemma-3-12b-text-to-sql"
     nodes: int = Field(
         1,
@@ -54,15 +59,22 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.warn_of_missing_nodes(settings.nodes)
     settings.warn_of_memory()
     site = Site(settings)
-    queued = needs_queue(settings, settings.nodes)
+    standard = standard_nodes(settings)
+    queued = standard is not None or needs_queue(settings, settings.nodes)
     platform = training_platform(
         site,
         settings,
         namespace="training",
+        nodes=standard,
         more_images=images_of_kueue(site, settings) if queued else (),
     )
     together = JobOfPods(pods=settings.nodes, framework="batch/job", image=platform.image)
-    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
+    if standard:
+        placement = request_nodes(
+            site, settings, platform, MACHINE, together, standard, settings.max_run_hours
+        )
+    else:
+        placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
     run = run_name(settings, platform.code, platform.image, *settings.sized(settings.nodes))
     nodes = TorchrunNodes(
         count=settings.nodes,

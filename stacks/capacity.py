@@ -9,7 +9,9 @@ from components.capacity import Capacity, CapacityType, Reservation
 from components.capacity_chain import MOST_MINUTES, CapacityChain, default_minutes
 from stacks.reader import GoogleSettings, Hint, parsed_by
 
-_KINDS: Final = ", ".join(CapacityType)
+# The kinds of a scenario whose machines start one by one.
+_ONE_BY_ONE: Final = [kind for kind in CapacityType if kind is not CapacityType.QUEUED_FLEX_START]
+_KINDS: Final = ", ".join(_ONE_BY_ONE)
 CapacityKinds = Annotated[
     tuple[CapacityType, ...],
     Field(alias="capacity.type", description="Where the accelerator nodes come from."),
@@ -25,6 +27,17 @@ CapacityList = Annotated[
     ),
     Hint(values=f"one of {_KINDS}, or a list of them"),
 ]
+CapacityListOrQueue = Annotated[
+    tuple[CapacityType, ...],
+    Field(
+        alias="capacity.type",
+        description="Where the accelerator nodes come from. From a list the first is tried first, and the "
+        "next one if it has no machine, such as `[reservation, flexStart, spot]`. All nodes of a job come "
+        "from the same one. `queuedFlexStart` starts all nodes of the job together, or none, on a "
+        "Standard cluster.",
+    ),
+    Hint(values=f"one of {_KINDS}, or a list of them, or {CapacityType.QUEUED_FLEX_START}"),
+]
 
 
 class CapacitySettings(GoogleSettings):
@@ -32,9 +45,11 @@ class CapacitySettings(GoogleSettings):
 
     Attributes:
         takes_a_list: Whether the scenario can go from one capacity to the next.
+        takes_a_queue: Whether the machines of its job can start all together.
     """
 
     takes_a_list: ClassVar[bool] = False
+    takes_a_queue: ClassVar[bool] = False
 
     capacity_types: CapacityKinds = (CapacityType.ON_DEMAND,)
     reservation: Annotated[
@@ -67,6 +82,14 @@ class CapacitySettings(GoogleSettings):
             raise ValueError(f"the list is empty; name one of {_KINDS}")
         if twice := [kind for kind in CapacityType if types.count(kind) > 1]:
             raise ValueError(f"{twice[0]} is there twice; name each kind once, the one to try first at first")
+        queued = CapacityType.QUEUED_FLEX_START
+        if queued in types and not cls.takes_a_queue:
+            raise ValueError(
+                f"{queued} starts the machines of one job of a4-accelerate together; here name one of "
+                f"{_KINDS}"
+            )
+        if queued in types and len(types) > 1:
+            raise ValueError(f"a job waits for {queued} as long as it takes; name {queued} alone")
         if len(types) > 1 and not cls.takes_a_list:
             raise ValueError(f"this scenario takes one kind; name one of {', '.join(types)}")
         return types

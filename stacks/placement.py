@@ -24,9 +24,9 @@ from stacks.queue import declare_keeper, declare_kueue
 from stacks.shared_settings import StackSettings
 
 # Kueue counts accelerators alone: pods without them, such as the head of a Ray cluster, run on other nodes.
-_UNCOUNTED: Final = ("cpu", "memory", "ephemeral-storage")
+UNCOUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 # Minutes that a job may need to start once it has its nodes: the pull of an image and the load of a model.
-_START_MINUTES: Final = 60
+START_MINUTES: Final = 60
 
 
 class PlacedSettings(CapacityListSettings, StackSettings):
@@ -65,6 +65,17 @@ class Placement:
     charts: list[str] = field(default_factory=list)
     outputs: dict[str, pulumi.Input[str]] = field(default_factory=dict)
     depends_on: list[pulumi.Resource] = field(default_factory=list)
+
+    @classmethod
+    def in_queue(cls, platform: GkePlatform, queue: Queue, depends_on: list[pulumi.Resource]) -> "Placement":
+        """The way through a queue. Kueue writes the node selector into the pods."""
+        return cls(
+            selector={},
+            queue_labels=queue.labels(),
+            charts=[QUEUE],
+            outputs={"watchQueue": f"{platform.namespace.kubectl} get workloads --watch"},
+            depends_on=depends_on,
+        )
 
 
 def needs_queue(settings: CapacityListSettings, pods: int) -> bool:
@@ -121,9 +132,9 @@ def _queued(
         settings,
         platform,
         frameworks=[job.framework],
-        uncounted=_UNCOUNTED,
+        uncounted=UNCOUNTED,
         # The keeper watches how long a job waits for nodes.
-        ready_minutes=max(minutes.values()) + _START_MINUTES,
+        ready_minutes=max(minutes.values()) + START_MINUTES,
     )
     queue = Queue(
         site.name,
@@ -136,14 +147,5 @@ def _queued(
         ),
     )
     keeper = declare_keeper(site, platform, kueue, queue, job.image, minutes)
-    return Placement(
-        selector={},
-        queue_labels=queue.labels(),
-        charts=[QUEUE],
-        outputs={"watchQueue": f"{platform.namespace.kubectl} get workloads --watch"},
-        depends_on=[
-            *declare_classes(site, platform, chain.classes(machine)),
-            *queue.access,
-            keeper,
-        ],
-    )
+    classes = declare_classes(site, platform, chain.classes(machine))
+    return Placement.in_queue(platform, queue, depends_on=[*classes, *queue.access, keeper])

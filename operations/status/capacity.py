@@ -44,6 +44,15 @@ def tried(workload: Object) -> Why | None:
     return Why(text=f"no nodes for all its pods: {', '.join(texts)}", remedy=f"see {_PAGE}", bad=False)
 
 
+def requested(workload: Object) -> Why | None:
+    """What GKE says about the nodes that Kueue has requested for a workload. None if it requests none."""
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    if not checks:
+        return None
+    message = str(checks[0].get("message") or "the request is new")
+    return Why(text=f"no node costs until all are there; GKE: {message}", remedy=f"see {_PAGE}", bad=False)
+
+
 def classes(trees: Sequence[Object]) -> Iterator[Line]:
     """A line for each ComputeClass: which of its rules have no machines, and what is wrong with them."""
     for tree in trees:

@@ -94,6 +94,8 @@ def queue(workloads: Sequence[Object]) -> Iterator[Line]:
             # Kueue gets the quota back when the pods have gone. A training needs that time to save.
             text = "preempted by a higher priority" if _preempted(workload) else "evicted"
             state, why = "stopping", Why(text=text, bad=False)
+        elif not holds(workload, "Admitted") and (requested := capacity.requested(workload)):
+            state, why = "waits for all its nodes", requested
         else:
             state = "admitted" if holds(workload, "Admitted") else "quota reserved"
             why = None if holds(workload, "PodsReady") else capacity.tried(workload)

@@ -2,16 +2,20 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
-from rehearsal.control_plane import compute_classes, nodes
+from rehearsal.control_plane import compute_classes, node_requests, nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
+from rehearsal.control_plane.node_requests import REQUEST_LABEL, NodeRequest
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
 from rehearsal.control_plane.nodes_of_pods import NodesOfPods
 from rehearsal.fake_cloud import CLUSTER, NODE_POOL, FakeCloud, Item
-from rehearsal.stock import Stock, capacity_of
+from rehearsal.stock import QUEUED_FLEX_START, Stock, capacity_of
 
 _SECONDS: Final = 0.2
+# The API server's codes for an object that is wrong. Others come from objects that others change or delete.
+_WRONG: Final = (400, 422)
 # Looks at a node of a class without pods, until it goes. GKE's autoscaler waits ten minutes.
 _EMPTY_LOOKS: Final = 10
 
@@ -21,7 +25,7 @@ class NodeKeeper:
 
     In a Standard cluster a node pool has its minimum of nodes, and more up to its maximum if pods wait. On
     Autopilot a pod that waits gets a node. Nodes are removed with their pool, or with the cluster. Those of a
-    class are also removed when they are empty.
+    class or of a request are also removed when they are empty.
 
     Args:
         api: The API server.
@@ -63,8 +67,11 @@ class NodeKeeper:
             try:
                 with self._lock:
                     self._follow()
-            except (ApiError, ConnectionError):
+            except ConnectionError:
                 continue  # the control plane is being stopped
+            except ApiError as error:
+                if error.code in _WRONG:
+                    raise
 
     def _follow(self) -> None:
         cluster = next(self._cloud.of_type(CLUSTER), None)
@@ -73,6 +80,8 @@ class NodeKeeper:
         if not cluster.inputs.get("enableAutopilot"):
             self._follow_pools(str(cluster.outputs["location"]))
         pods = self._api.list("v1", "Pod")
+        for request in node_requests.requests_in(self._api):
+            self._fulfil(request)
         for pod in pods:
             if _waits_for_a_node(pod) and not self._nodes_of_pods.has_one(pod, pods):
                 self._serve(pod, cluster)
@@ -92,8 +101,26 @@ class NodeKeeper:
                 break
             dry.append(shape)
         self._tell(compute_classes.class_of(pod), dry)
-        if not shapes and not compute_classes.class_of(pod):
+        waits_on = compute_classes.class_of(pod) or node_requests.is_of_a_request(pod)
+        if not shapes and not waits_on:
             self._nodes_of_pods.note(pod, "")
+
+    def _fulfil(self, request: NodeRequest) -> None:
+        """Creates all nodes of a request, or none of them."""
+        if not request.waits:
+            request.follow()
+            return
+        request.accept()
+        pods = request.pods()
+        fitting = (shape for shape in self._shapes.values() if shape.queued and shape.suits(pods[0]))
+        shape = next(fitting, None)
+        if shape is None or self._size(shape) + len(pods) > shape.most:
+            return
+        if self.stock.take(QUEUED_FLEX_START, len(pods)):
+            labels = {**shape.labels, node_requests.REQUEST_LABEL: request.name}
+            for _ in pods:
+                self._add(replace(shape, labels=labels))
+            request.provide(shape.pool)
 
     def _tell(self, name: str, dry: list[Shape]) -> None:
         """Writes into a class which of its rules have no machines."""
@@ -105,19 +132,22 @@ class NodeKeeper:
             )
 
     def _remove_empty(self, pods: list[Object]) -> None:
-        """Removes the nodes of classes that no pod has run on for some time."""
+        """Removes the nodes of classes and of requests that no pod has run on for some time."""
         used = {pod["spec"].get("nodeName") for pod in pods}
-        for compute_class in self._api.list(*compute_classes.KIND):
-            if compute_classes.keeps_empty(compute_class):
+        classes = {
+            compute_class["metadata"]["name"]
+            for compute_class in self._api.list(*compute_classes.KIND)
+            if not compute_classes.keeps_empty(compute_class)
+        }
+        for node in self._api.list("v1", "Node"):
+            name, labels = node["metadata"]["name"], node["metadata"]["labels"]
+            if labels.get(compute_classes.CLASS_LABEL) not in classes and REQUEST_LABEL not in labels:
                 continue
-            labels = {compute_classes.CLASS_LABEL: compute_class["metadata"]["name"]}
-            for node in self._api.list("v1", "Node", labels=labels):
-                name = node["metadata"]["name"]
-                self._empty[name] = 0 if name in used else self._empty[name] + 1
-                if self._empty[name] >= _EMPTY_LOOKS:
-                    self._api.delete(node)
-                    self.stock.give_back(capacity_of(node["metadata"]["labels"]))
-                    del self._empty[name]
+            self._empty[name] = 0 if name in used else self._empty[name] + 1
+            if self._empty[name] >= _EMPTY_LOOKS:
+                self._api.delete(node)
+                self.stock.give_back(capacity_of(labels))
+                del self._empty[name]
 
     def _follow_pools(self, location: str) -> None:
         pools = ((str(item.outputs["name"]), item.inputs) for item in self._cloud.of_type(NODE_POOL))
@@ -138,7 +168,9 @@ class NodeKeeper:
         if cluster.inputs.get("enableAutopilot"):
             shape = nodes.shape_for_pod(pod, location)
             return [shape] if shape else []
-        fitting = (shape for shape in self._shapes.values() if shape.suits(pod))
+        if node_requests.is_of_a_request(pod):
+            return []
+        fitting = (shape for shape in self._shapes.values() if not shape.queued and shape.suits(pod))
         return [shape for shape in fitting if self._size(shape) < shape.most]
 
     def _size(self, shape: Shape) -> int:

@@ -33,6 +33,8 @@ _ZONES_OF_A_REGION: Final = "abc"
 
 # Virtual CPUs of a core.
 _THREADS: Final = 2
+# GKE's taint of the nodes that come by requests (pkg/provisioningrequests/pods/pods.go of its autoscaler).
+_QUEUED_TAINT: Final = {"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NoSchedule"}
 POOL_LABEL: Final = "cloud.google.com/gke-nodepool"
 
 
@@ -49,6 +51,7 @@ class Shape:
         disk: Boot disk in GB.
         labels: Labels besides those that GKE sets.
         taints: Taints.
+        queued: Whether nodes come only by a request for all nodes of a job.
     """
 
     pool: str
@@ -59,6 +62,7 @@ class Shape:
     disk: int
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
+    queued: bool = False
 
     def node(self, index: int) -> dict[str, Any]:
         """The node with an index."""
@@ -129,6 +133,7 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         labels["cloud.google.com/gke-spot"] = "true"
     if config.get("flexStart"):
         labels["cloud.google.com/gke-flex-start"] = "true"
+    queued = bool((inputs.get("queuedProvisioning") or {}).get("enabled"))
     return Shape(
         pool=name,
         machine=machine,
@@ -137,7 +142,11 @@ def shape_of_pool(inputs: Mapping[str, Any], name: str, location: str) -> Shape:
         most=most,
         disk=int(config.get("diskSizeGb") or _DEFAULT_DISK),
         labels=labels,
-        taints=tuple(taints_of(machine, config.get("taints") or ())),
+        taints=(
+            *taints_of(machine, config.get("taints") or ()),
+            *([_QUEUED_TAINT] if queued else ()),
+        ),
+        queued=queued,
     )
 
 

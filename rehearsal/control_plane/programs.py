@@ -35,6 +35,12 @@ KUEUE: Final = GoModule(
     module="sigs.k8s.io/kueue",
     commands={"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
     files={"charts/kueue": "kueue/chart"},
+    # GKE installs the kind with every cluster.
+    files_of_others={
+        "k8s.io/autoscaler/cluster-autoscaler/apis": {
+            "config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml": "kueue/provisioningrequests.yaml"
+        }
+    },
 )
 _HELM: Final = GoModule(
     folder="helm", minutes=1, module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}

@@ -6,7 +6,7 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, Object, until
 from rehearsal.control_plane.nodes import needs_accelerators
 from rehearsal.session import Rehearsal
-from rehearsal.stock import CAPACITIES, capacity_of
+from rehearsal.stock import CAPACITIES, QUEUED_FLEX_START, capacity_of
 
 TIMEOUT = 120.0
 # The status of a pod whose node the platform takes back. Its Job does not count it.
@@ -34,7 +34,7 @@ class Scene:
 
     def offer(self, machines: Mapping[str, int]) -> None:
         """Says how many machines the platform has of each capacity: none of a capacity that is missing."""
-        for capacity in CAPACITIES:
+        for capacity in (*CAPACITIES, QUEUED_FLEX_START):
             self._stock.set(capacity, machines.get(capacity, 0))
 
     def stands_on(self) -> list[str]:

@@ -87,6 +87,7 @@ WRONG: dict[str, list[tuple[str, Any, str]]] = {
         ("nodeConfig", {"spot": True, "flexStart": True}, "conflicts with"),
         ("nodeConfig.flexStart", True, "a pool of them is autoscaled"),
         ("nodeConfig.flexStart", True, "flex-start needs consumeReservationType NO_RESERVATION"),
+        ("queuedProvisioning", {"enabled": True}, "nodes come all together only by flex-start"),
         ("nodeCount", None, "a pool without nodes that nothing scales"),
         ("autoscaling", {"totalMinNodeCount": 4, "totalMaxNodeCount": 3}, "4 is more than"),
         ("nodeConfig.machineType", "g2-standard-48", "g2-standard-48 has 4 nvidia-l4"),

@@ -21,6 +21,8 @@ _TIMEOUT = 30.0
 # Kueue's annotation on pods.
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _ENDED = ("Succeeded", "Failed")
+# Kueue's reason for a job whose requested nodes GKE has taken back.
+_NODES_LOST = "DeactivatedDueToAdmissionCheck"
 
 Object = dict[str, Any]
 
@@ -102,7 +104,7 @@ def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
     if _is_true(conditions, "Finished"):
         return None
     if not workload["spec"].get("active", True):
-        if STOPPED not in _annotations(workload):
+        if STOPPED not in _annotations(workload) and not _has_lost_its_nodes(conditions):
             return None
         return Job(name=name, stage=Stage.STOPPED, quota=_is_true(conditions, "QuotaReserved"))
     if not _is_true(conditions, "Admitted") or _is_true(conditions, "Evicted"):
@@ -118,6 +120,11 @@ def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
     admitted = conditions["Admitted"]["lastTransitionTime"]
     since = min((pod["metadata"]["creationTimestamp"] for pod in homeless), default=admitted)
     return Job(name=name, stage=Stage.WAITING, capacity=capacity, since=_time(since))
+
+
+def _has_lost_its_nodes(conditions: Mapping[str, Object]) -> bool:
+    """Whether Kueue has stopped a job because GKE took back the nodes that Kueue had requested for it."""
+    return conditions.get("Evicted", {}).get("reason") == _NODES_LOST
 
 
 def _is_on(pod: Object, capacity: str) -> bool:

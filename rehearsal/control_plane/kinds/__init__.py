@@ -1,15 +1,21 @@
 """Kinds that GKE brings with a cluster, for a control plane that is not GKE's."""
 
 from pathlib import Path
+from typing import Final
 
 import yaml
 
+from engine import go_build
 from rehearsal.control_plane.api import Api, establish
+
+# The autoscaler's own definition.
+_REQUESTS: Final = go_build.TOOLS / "kueue/provisioningrequests.yaml"
 
 
 def install(api: Api) -> None:
     """Makes the API server accept objects of these kinds."""
-    definitions = [yaml.safe_load(file.read_text()) for file in sorted(Path(__file__).parent.glob("*.yaml"))]
+    files = [*sorted(Path(__file__).parent.glob("*.yaml")), _REQUESTS]
+    definitions = [yaml.safe_load(file.read_text()) for file in files]
     for definition in definitions:
         api.create(definition)
     establish(api, definitions)

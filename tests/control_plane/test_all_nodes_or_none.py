@@ -1,0 +1,132 @@
+"""All nodes of a job or none: Kueue's requests for nodes, on machines that come all together."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.control_plane import ControlPlane
+from rehearsal.control_plane.api import Object, condition, is_true, until
+from rehearsal.control_plane.node_requests import KIND, NodeRequest, requests_in
+from rehearsal.session import Rehearsal
+from rehearsal.stock import QUEUED_FLEX_START
+from tests import plans
+from tests.control_plane.machines import TIMEOUT, Scene, pods_of
+from tests.control_plane.test_status import look
+
+TWO_NODES = {
+    "imageUri": plans.IMAGE,
+    "nodes": "2",
+    "capacity.type": QUEUED_FLEX_START,
+    "capacity.zone": "us-central1-b",
+}
+WORKLOAD = ("kueue.x-k8s.io/v1beta2", "Workload")
+
+
+@pytest.fixture(scope="module")
+def scene(plane: ControlPlane) -> Iterator[Scene]:
+    """The stack with two nodes. At first the platform has one machine."""
+    with Rehearsal("a4-accelerate", TWO_NODES, plane=plane) as stack:
+        scene = Scene(stack, plane)
+        scene.offer({QUEUED_FLEX_START: 1})
+        stack.up()
+        yield scene
+        stack.remove()
+        assert stack.cloud.items == []
+        assert stack.cluster and stack.cluster.left() == []
+
+
+def has_a_request(scene: Scene) -> NodeRequest:
+    """Waits until Kueue has one request, which has no nodes, and the job has no pods."""
+
+    def held_back() -> list[NodeRequest]:
+        waiting = [request for request in requests_in(scene.api) if request.waits]
+        return [] if pods_of(scene.api) else waiting
+
+    (request,) = until(
+        lambda: f"a request without nodes, after:\n{scene.plane.capacity_keeper.log()}", held_back, TIMEOUT
+    )
+    return request
+
+
+def machines(scene: Scene) -> list[Object]:
+    nodes = scene.api.list("v1", "Node")
+    return [node for node in nodes if "cloud.google.com/gke-accelerator" in node["metadata"]["labels"]]
+
+
+def conditions_of_requests(scene: Scene) -> list[str]:
+    statuses = [tree.get("status") or {} for tree in scene.api.list(*KIND)]
+    return [entry["type"] for status in statuses for entry in status.get("conditions") or ()]
+
+
+def test_no_pod_starts_and_no_node_costs_before_all_nodes_are_there(scene: Scene) -> None:
+    has_a_request(scene)
+    until(lambda: "the request to be accepted", lambda: "Accepted" in conditions_of_requests(scene), TIMEOUT)
+    # One machine is free, and the job needs two.
+    assert machines(scene) == []
+    assert pods_of(scene.api) == []
+    report = look(scene.stack, scene.plane)
+    (line,) = (line for line in report.lines if line.kind == "queue")
+    assert line.state == "waits for all its nodes"
+
+    scene.offer({QUEUED_FLEX_START: 2})
+    scene.comes_to(QUEUED_FLEX_START)
+    assert len(machines(scene)) == 2
+    assert scene.stack.preview().changed == 0
+    assert scene.stack.refresh().changed == 0
+
+
+def test_a_job_that_loses_a_node_requests_all_of_them_anew(scene: Scene) -> None:
+    scene.offer({QUEUED_FLEX_START: 2})
+    scene.comes_to(QUEUED_FLEX_START)
+    before = {node["metadata"]["uid"] for node in machines(scene)}
+    scene.offer({QUEUED_FLEX_START: 0})
+    scene.lose(QUEUED_FLEX_START)
+    has_a_request(scene)
+    # The node that was left is given back.
+    until(lambda: "the other node to go", lambda: not machines(scene), TIMEOUT)
+    scene.offer({QUEUED_FLEX_START: 2})
+    scene.comes_to(QUEUED_FLEX_START)
+    assert not before & {node["metadata"]["uid"] for node in machines(scene)}
+
+
+def test_a_job_whose_nodes_reach_their_time_waits_in_the_queue_again(scene: Scene) -> None:
+    scene.offer({QUEUED_FLEX_START: 2})
+    scene.comes_to(QUEUED_FLEX_START)
+    until(
+        lambda: "the end of the booking", lambda: "BookingExpired" in conditions_of_requests(scene), TIMEOUT
+    )
+    scene.offer({QUEUED_FLEX_START: 0})
+    (request,) = requests_in(scene.api)
+    scene.lose(QUEUED_FLEX_START, 2)
+    request.revoke()
+    has_a_request(scene)
+    scene.offer({QUEUED_FLEX_START: 2})
+    scene.comes_to(QUEUED_FLEX_START)
+
+
+def test_nodes_that_were_kept_in_vain_are_requested_again(scene: Scene) -> None:
+    scene.offer({})
+    scene.lose(QUEUED_FLEX_START, 2)
+    has_a_request(scene)
+    (tree,) = scene.api.list(*KIND)
+    now = tree["metadata"]["creationTimestamp"]
+    both = [
+        {"type": name, "status": "True", "reason": name, "message": name, "lastTransitionTime": now}
+        for name in ("Accepted", "Provisioned", "BookingExpired")
+    ]
+    scene.api.patch(tree, {"status": {"conditions": both}}, "status")
+
+    def evicted() -> bool:
+        (workload,) = scene.api.list(*WORKLOAD)
+        why = condition(workload, "Evicted")
+        return is_true(workload, "Evicted") and why["reason"] == "AdmissionCheck" and again(workload)
+
+    # Kueue waits a minute before it requests them again.
+    def again(workload: Object) -> bool:
+        return bool(
+            workload["spec"].get("active", True)
+            and (workload["status"].get("requeueState") or {}).get("requeueAt")
+        )
+
+    until(lambda: "the job to wait for another request", evicted, TIMEOUT)
+    assert pods_of(scene.api) == []
