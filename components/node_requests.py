@@ -27,8 +27,8 @@ class NodeRequestsArgs(Args):
     """Arguments of `NodeRequests`.
 
     Args:
-        kueue: Kueue. The kind `ProvisioningRequest` must exist before Kueue starts (assumption
-            queued-provisioning).
+        kueue: Kueue. The kind `ProvisioningRequest` must exist before it starts:
+            assumption queued-provisioning.
         resource: Resource of the accelerators. Pods without them need no request.
         hours: Hours after which GKE takes the nodes back, at most 168.
     """

@@ -77,15 +77,6 @@ class NodePool(Component[NodePoolArgs]):
         cluster, fixed_size = args.cluster, args.minimum == args.maximum
         # There may be no spare accelerator machine.
         scarce = args.machine.model is not None
-        # Limits for all zones together. Any zone with free machines may provide the nodes.
-        autoscaling = gcp.container.NodePoolAutoscalingArgs(
-            total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
-        )
-        if args.tpu_topology:
-            # A slice is in one zone, and GKE accepts only limits per zone (assumption tpu-limits-by-zone).
-            autoscaling = gcp.container.NodePoolAutoscalingArgs(
-                min_node_count=args.minimum, max_node_count=args.maximum
-            )
         # Upgrades go node by node. Scarce machines get no spare node, for example beside a full reservation.
         spare = 0 if scarce else 1
         flex_start = args.capacity is not None and args.capacity.flex_start
@@ -98,7 +89,7 @@ class NodePool(Component[NodePoolArgs]):
             cluster=cluster.resource.name,
             node_locations=list(args.zones),
             node_count=args.maximum // len(args.zones) if fixed_size else None,
-            autoscaling=None if fixed_size else autoscaling,
+            autoscaling=None if fixed_size else _limits(args),
             management=gcp.container.NodePoolManagementArgs(
                 # GKE rejects repairs for flex-start pools. On a release channel it rejects a pool without
                 # upgrades, so the cluster's maintenance exclusion holds the upgrades.
@@ -135,6 +126,17 @@ class NodePool(Component[NodePoolArgs]):
                 deleted_with=cluster.resource,
             ),
         )
+
+
+def _limits(args: NodePoolArgs) -> gcp.container.NodePoolAutoscalingArgs:
+    """The limits of the autoscaler."""
+    if args.tpu_topology:
+        # A slice is in one zone, and GKE accepts only limits per zone (assumption tpu-limits-by-zone).
+        return gcp.container.NodePoolAutoscalingArgs(min_node_count=args.minimum, max_node_count=args.maximum)
+    # Limits for all zones together. Any zone with free machines may provide the nodes.
+    return gcp.container.NodePoolAutoscalingArgs(
+        total_min_node_count=args.minimum, total_max_node_count=args.maximum, location_policy="ANY"
+    )
 
 
 def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
