@@ -19,11 +19,13 @@ _PAGE: Final = "docs/capacity.md"
 
 
 def capacity_of(workload: Object) -> str:
-    """The capacity that Kueue has admitted a workload to, with the time since when. Empty if it has not."""
+    """The capacity that Kueue has chosen for a workload, with the time of its admission. Empty if none."""
     assignments = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
     flavors = [flavor for group in assignments for flavor in (group.get("flavors") or {}).values()]
     if not flavors:
         return ""
+    if not holds(workload, "Admitted"):
+        return str(flavors[0])
     return f"{flavors[0]} since {_clock(condition_of(workload, 'Admitted').get('lastTransitionTime'))}"
 
 

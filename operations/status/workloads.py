@@ -87,7 +87,7 @@ def queue(workloads: Sequence[Object]) -> Iterator[Line]:
         priority = (spec.get("priorityClassRef") or {}).get("name", "")
         details = spec.get("queueName", ""), priority, capacity.capacity_of(workload)
         if capacity.moves(workload):
-            state, why = "goes to the next capacity", capacity.tried(workload)
+            state, why = "goes to other nodes", capacity.tried(workload)
         elif workload in pending:
             state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):

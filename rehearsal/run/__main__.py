@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from rehearsal.display import OperationLog, head, say
 from rehearsal.lifecycle import RESULTS
 from rehearsal.pods import image, network
 from rehearsal.run import serving
-from rehearsal.run.demonstration import share
+from rehearsal.run.demonstration import lose_a_node, share
 from rehearsal.run.recording import Recording
 from rehearsal.run.report import TrainingLog, refused_connections, training_end
 from rehearsal.run.stage import CloudRunStage, Stage
@@ -103,7 +103,7 @@ def _stage(
 
 def _play(stage: Stage, scenario: str) -> int:
     """Creates the stack, waits for its result and destroys it. Returns 1 if it failed or left something."""
-    has_worked = _serve(stage) if scenario == _SERVING else _train(stage, shares=scenario == "l4-kueue")
+    has_worked = _serve(stage) if scenario == _SERVING else _train(stage, scenario)
     head("second preview")
     changed = stage.stack.preview().changed
     say(f"{changed} would change")
@@ -127,14 +127,14 @@ def _serve(stage: Stage) -> bool:
     return True
 
 
-def _train(stage: Stage, *, shares: bool) -> bool:
+def _train(stage: Stage, scenario: str) -> bool:
     """Creates a stack that trains, and waits for the end. Returns whether the training is complete."""
-    recording = Recording(stage)
+    recording, shares = Recording(stage), scenario == "l4-kueue"
     with recording if shares else nullcontext(), TrainingLog(stage, say):
         head("up")
         stage.stack.up()
         head("training")
-        for line in share(stage) if shares else ():
+        for line in _incidents(stage, scenario):
             say(line)
             recording.note(line)
         for line in training_end(stage):
@@ -147,6 +147,14 @@ def _train(stage: Stage, *, shares: bool) -> bool:
         recording.draw(folder / "pods.svg")
         say(f"pods, queue and loss over time: {folder}/pods.svg")
     return trained
+
+
+def _incidents(stage: Stage, scenario: str) -> Iterator[str]:
+    """What happens to the training while it runs, a sentence for every step."""
+    if scenario == "l4-kueue":
+        yield from share(stage)
+    elif stage.training.get("spec", {}).get("parallelism", 1) > 1:
+        yield from lose_a_node(stage)
 
 
 if __name__ == "__main__":

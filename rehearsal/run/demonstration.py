@@ -1,4 +1,4 @@
-"""Tutorial 002 on the stack l4-kueue: serving takes the fine-tune's GPUs and gives them back."""
+"""What happens to a training while it runs: serving takes its GPUs, or it loses a node."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from rehearsal.run.stage import Stage
 
 
 def share(stage: Stage) -> Iterator[str]:
-    """Scales serving up in the middle of the training, and down again. Yields a sentence for every step.
+    """Tutorial 002: scales serving up in the middle of the training, and down again.
 
-    The stack is up, with one server.
+    Yields a sentence for every step. The stack l4-kueue is up, with one server.
     """
     stage.waits_for("the first steps", stage.losses)
     yield f"one server runs, the fine-tune trains in {len(trainers(stage))} pods"
@@ -23,6 +23,18 @@ def share(stage: Stage) -> Iterator[str]:
     _serve(stage, 1)
     stage.waits_for("the Job to go on", lambda: len(trainers(stage)) == stage.now()["spec"]["parallelism"])
     yield "serving is scaled to 1: Kueue lets the fine-tune go on"
+
+
+def lose_a_node(stage: Stage) -> Iterator[str]:
+    """Takes one of several nodes away in the middle of the training. Yields a sentence for every step."""
+    stage.waits_for("a checkpoint", stage.saved)
+    pods = trainers(stage)
+    yield f"the training runs on {len(pods)} nodes and has saved step {stage.saved()}"
+    stage.kubelet.lose(stage.node_of(pods[-1]))
+    before = {pod["metadata"]["uid"] for pod in pods}
+    yield "one node is lost"
+    stage.waits_for("a new pod", lambda: any(pod["metadata"]["uid"] not in before for pod in trainers(stage)))
+    yield f"the pods start again, from step {stage.saved()}"
 
 
 def trainers(stage: Stage) -> list[Object]:

@@ -89,3 +89,16 @@ def test_an_admitted_job_waits_until_all_its_pods_have_nodes(pods: list[dict[str
 )
 def test_a_job_that_is_not_admitted_is_queued_or_stopped(tree: dict[str, Any], job: Job | None) -> None:
     assert job_of(tree, []) == job
+
+
+@pytest.mark.parametrize(
+    ("reason", "job"),
+    [
+        ("DeactivatedDueToAdmissionCheck", Job(name="job", stage=Stage.STOPPED)),
+        ("Deactivated", None),  # by a person
+    ],
+)
+def test_a_job_whose_nodes_gke_has_taken_back_waits_in_the_queue_again(reason: str, job: Job | None) -> None:
+    tree = workload("Evicted", active=False)
+    tree["status"]["conditions"][0]["reason"] = reason
+    assert job_of(tree, []) == job

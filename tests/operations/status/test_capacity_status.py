@@ -35,7 +35,21 @@ def test_a_job_that_the_keeper_has_stopped_is_not_said_to_be_switched_off(
     job["metadata"]["annotations"] = {TRIED: json.dumps(TRIES), STOPPED: "true"}
     job["spec"]["active"] = False
     cluster.plant(samples.WORKLOADS, job)
-    assert line(look(), "queue").state == "goes to the next capacity"
+    assert line(look(), "queue").state == "goes to other nodes"
+
+
+def test_a_job_that_waits_for_all_its_nodes_says_that_none_costs_and_what_gke_says(
+    look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    job = workload("job", condition("QuotaReserved", True))
+    assigned = [{"name": "main", "count": 2, "flavors": {"nvidia.com/gpu": "queued-flex-start"}}]
+    job["status"]["admission"] = {"podSetAssignments": assigned}
+    job["status"]["admissionChecks"] = [{"name": "all-nodes", "state": "Pending", "message": "Zone is full."}]
+    cluster.plant(samples.WORKLOADS, job)
+    shown = line(look(), "queue")
+    assert (shown.state, shown.detail) == ("waits for all its nodes", "llm, low, queued-flex-start")
+    assert shown.why and shown.why.text == "no node costs until all are there; GKE: Zone is full."
+    assert not shown.why.bad
 
 
 def compute_class(**status: object) -> dict[str, object]:
