@@ -46,7 +46,9 @@ def shapes_for(pod: Object, compute_class: Object, location: str) -> Iterator[Sh
     name = compute_class["metadata"]["name"]
     for number, rule in enumerate(compute_class["spec"].get("priorities") or ()):
         machine = MACHINES[rule["machineType"]]
-        zones = (rule.get("location") or {}).get("zones") or zones_of(location)
+        # A reservation is in one zone.
+        anywhere = zones_of(location)[:1] if rule.get("reservations") else zones_of(location)
+        zones = (rule.get("location") or {}).get("zones") or anywhere
         labels = {CLASS_LABEL: name, GPU_LABEL: machine.accelerator, **_labels(rule)}
         shape = Shape(
             pool=f"class-{name}-{number}",
