@@ -140,7 +140,7 @@ class NodeKeeper:
             if not compute_classes.keeps_empty(compute_class)
         }
         for node in self._api.list("v1", "Node"):
-            name, labels = node["metadata"]["name"], node["metadata"]["labels"]
+            name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
             if labels.get(compute_classes.CLASS_LABEL) not in classes and REQUEST_LABEL not in labels:
                 continue
             self._empty[name] = 0 if name in used else self._empty[name] + 1
