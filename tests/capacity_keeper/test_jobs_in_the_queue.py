@@ -82,13 +82,20 @@ def test_an_admitted_job_waits_until_all_its_pods_have_nodes(pods: list[dict[str
         (workload("QuotaReserved", active=False), None),
         (
             workload("QuotaReserved", active=False, **{STOPPED: "true"}),
-            Job(name="job", stage=Stage.STOPPED, quota=True),
+            Job(name="job", stage=Stage.STOPPED, stays=True),
         ),
         (workload(active=False, **{STOPPED: "true"}), Job(name="job", stage=Stage.STOPPED)),
     ],
 )
 def test_a_job_that_is_not_admitted_is_queued_or_stopped(tree: dict[str, Any], job: Job | None) -> None:
     assert job_of(tree, []) == job
+
+
+def test_a_stopped_job_stays_until_its_last_pod_has_gone() -> None:
+    tree = workload(active=False, **{STOPPED: "true"})
+    leaving, ended = pod("node-1", deletionTimestamp=CREATED), pod("node-1", phase="Succeeded")
+    assert job_of(tree, [leaving]) == Job(name="job", stage=Stage.STOPPED, stays=True)
+    assert job_of(tree, [ended]) == Job(name="job", stage=Stage.STOPPED)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ BEGIN = datetime(2026, 11, 28, tzinfo=UTC)
 
 def waiting(capacity: str, since: datetime = BEGIN) -> Job:
     """A job whose pods wait for nodes of a capacity."""
-    return Job(name="job", stage=Stage.WAITING, capacity=capacity, since=since, quota=True)
+    return Job(name="job", stage=Stage.WAITING, capacity=capacity, since=since, stays=True)
 
 
 def after(minutes: float) -> datetime:
@@ -34,10 +34,10 @@ def test_a_job_gives_up_a_capacity_after_its_own_minutes(capacity: str, minutes:
 
 
 def test_a_stopped_job_waits_in_the_queue_again_once_kueue_has_let_it_go() -> None:
-    stopped = Job(name="job", stage=Stage.STOPPED, quota=True)
+    stopped = Job(name="job", stage=Stage.STOPPED, stays=True)
     holds = {"reservation": BEGIN}
     assert list(decide(MINUTES, holds, [stopped], BEGIN)) == []
-    gone = replace(stopped, quota=False)
+    gone = replace(stopped, stays=False)
     assert list(decide(MINUTES, holds, [gone], BEGIN)) == [Start(job=gone)]
 
 
@@ -49,7 +49,7 @@ def test_after_the_last_capacity_the_first_is_tried_again() -> None:
 
 def test_nothing_is_held_back_when_nobody_searches() -> None:
     holds = {"reservation": BEGIN}
-    placed = Job(name="job", stage=Stage.PLACED, capacity="spot", quota=True)
+    placed = Job(name="job", stage=Stage.PLACED, capacity="spot", stays=True)
     for jobs in ([], [placed]):
         assert list(decide(MINUTES, holds, jobs, BEGIN)) == [Release(capacity="reservation")]
     assert list(decide(MINUTES, holds, [placed, waiting("spot")], BEGIN)) == []
@@ -101,7 +101,7 @@ class Platform:
         if not self.capacity:
             return Job(name="job", stage=Stage.QUEUED)
         if len(self.pods) == 2:
-            return Job(name="job", stage=Stage.PLACED, capacity=self.capacity, quota=True)
+            return Job(name="job", stage=Stage.PLACED, capacity=self.capacity, stays=True)
         return waiting(self.capacity, self.since)
 
     def _do(self, action: object, now: datetime) -> None:

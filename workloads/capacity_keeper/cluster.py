@@ -106,7 +106,9 @@ def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
     if not workload["spec"].get("active", True):
         if STOPPED not in _annotations(workload) and not _has_lost_its_nodes(conditions):
             return None
-        return Job(name=name, stage=Stage.STOPPED, quota=_is_true(conditions, "QuotaReserved"))
+        # A Ray cluster's pods go some time after Kueue has forgotten the job.
+        pods_left = any(_annotations(pod).get(_WORKLOAD) == name and not _has_ended(pod) for pod in pods)
+        return Job(name=name, stage=Stage.STOPPED, stays=pods_left or _is_true(conditions, "QuotaReserved"))
     if not _is_true(conditions, "Admitted") or _is_true(conditions, "Evicted"):
         return Job(name=name, stage=Stage.QUEUED)
     assigned = [group for group in status["admission"]["podSetAssignments"] if group.get("flavors")]
@@ -129,9 +131,13 @@ def _has_lost_its_nodes(conditions: Mapping[str, Object]) -> bool:
 
 def _is_on(pod: Object, capacity: str) -> bool:
     """Whether the pod is one of those that Kueue has sent to nodes of the capacity, and runs or will run."""
-    if pod["status"].get("phase") in _ENDED or "deletionTimestamp" in pod["metadata"]:
+    if _has_ended(pod) or "deletionTimestamp" in pod["metadata"]:
         return False
     return capacity in (pod["spec"].get("nodeSelector") or {}).values()
+
+
+def _has_ended(pod: Object) -> bool:
+    return pod["status"].get("phase") in _ENDED
 
 
 def _is_true(conditions: Mapping[str, Object], kind: str) -> bool:

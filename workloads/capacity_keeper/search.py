@@ -30,14 +30,14 @@ class Job:
         name: Name of its workload, Kueue's object for it.
         capacity: The capacity that it is admitted to. Empty if it is not admitted.
         since: The time since which a pod of it waits for a node. None if none waits.
-        quota: Whether Kueue still counts its pods.
+        stays: Whether a stopped job still has pods, or Kueue still counts them.
     """
 
     name: str
     stage: Stage
     capacity: str = ""
     since: datetime | None = None
-    quota: bool = False
+    stays: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,9 @@ def decide(
             return
     yield from map(_release, _over(minutes, holds, jobs, now))
     for job in jobs:
-        # Kueue forgets nothing of a job that it has not let go yet.
-        if job.stage is Stage.STOPPED and not job.quota:
+        # Kueue forgets nothing of a job that it has not let go yet. And no pod may stand on the capacity
+        # before when the next one has its own.
+        if job.stage is Stage.STOPPED and not job.stays:
             yield Start(job=job)
 
 
