@@ -38,16 +38,23 @@ class CapacityChain:
     Args:
         minutes: Time for which each is tried, if there are several.
         zone: Zone of the nodes that come from no reservation. None means any.
+        rdma: Whether the nodes of a job reach each other by the network cards of their GPUs.
     """
 
     capacities: tuple[Capacity, ...]
     minutes: tuple[int, ...] = ()
     zone: str | None = None
+    rdma: bool = False
 
     @property
     def is_list(self) -> bool:
         """Whether there are several."""
         return len(self.capacities) > 1
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether pods choose their nodes by a `ComputeClass`, and not by labels."""
+        return self.is_list or self.rdma
 
     @property
     def queued(self) -> bool:
@@ -60,7 +67,7 @@ class CapacityChain:
         Autopilot refuses them for pods of a class of one's own. The class keeps a pod on its node by its
         threshold: components/manifests/compute-class.yaml.
         """
-        return {} if self.is_list else self.capacities[0].pod_annotations()
+        return {} if self.has_classes else self.capacities[0].pod_annotations()
 
     def deadline_hours(self, run_hours: int | None) -> int | None:
         """Hours after which Kubernetes ends the job, None for never. See `Capacity.deadline_hours`."""
@@ -77,13 +84,17 @@ class CapacityChain:
 
     def classes(self, machine: Machine) -> list[NodeClass]:
         """A class for each capacity, so that all nodes of a job come from the same capacity."""
-        return [NodeClass(name=name, rules=[rule]) for name, rule in self._rules(machine).items()]
+        rules = self._rules(machine)
+        return [NodeClass(name=name, rules=[rule]) for name, rule in rules.items()]
 
     def _rules(self, machine: Machine) -> dict[str, dict[str, Any]]:
         """The rule of each capacity, by the name of its class."""
+        minutes = self.minutes or map(default_minutes, (capacity.type for capacity in self.capacities))
         return {
-            class_name(capacity): capacity.class_rule(machine, minutes=minutes, zone=self.zone)
-            for capacity, minutes in zip(self.capacities, self.minutes, strict=True)
+            class_name(capacity): capacity.class_rule(
+                machine, minutes=longest, zone=self.zone, rdma=self.rdma
+            )
+            for capacity, longest in zip(self.capacities, minutes, strict=True)
         }
 
 

@@ -8,6 +8,7 @@ from components.capacity_chain import NodeClass
 from components.cluster import Cluster
 from components.component import Args, Component
 from components.manifest import MANIFESTS, Manifest
+from components.rdma_network import RdmaNetwork
 
 # Label by which a pod chooses a class, and by which GKE marks the class's nodes.
 CLASS_LABEL: Final = "cloud.google.com/compute-class"
@@ -19,10 +20,12 @@ class ComputeClassArgs(Args):
     Args:
         cluster: A cluster that creates nodes for its pods.
         node_class: Name and rules of the class.
+        network: The network cards of the nodes' GPUs. None if pods claim none.
     """
 
     cluster: Cluster
     node_class: NodeClass
+    network: RdmaNetwork | None = None
 
 
 class ComputeClass(Component[ComputeClassArgs]):
@@ -35,13 +38,18 @@ class ComputeClass(Component[ComputeClassArgs]):
     group = "cluster"
 
     def _declare(self, name: str, args: ComputeClassArgs) -> None:
+        network = args.network
+        more = {"nodeSystemConfig": network.node_system} if network else {}
+        rules = [{**rule, **more} for rule in args.node_class.rules]
         holes = {
             "name": args.node_class.name,
-            "rules": [_with_disk_key(rule, args.cluster.kms_key) for rule in args.node_class.rules],
+            "rules": [_with_disk_key(rule, args.cluster.kms_key) for rule in rules],
             "serviceAccount": args.cluster.node_account,
+            "networking": {"dra": {"networking": {"enabled": True}}} if network else {},
         }
         manifest = Manifest(MANIFESTS / "compute-class.yaml", holes)
-        self.access: pulumi.Resource = manifest.create(f"{name}-class", args.cluster.inside(self))
+        options = args.cluster.inside(self, network.access if network else [])
+        self.access: pulumi.Resource = manifest.create(f"{name}-class", options)
 
 
 def _with_disk_key(rule: dict[str, Any], kms_key: str | None) -> dict[str, Any]:

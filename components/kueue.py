@@ -29,6 +29,7 @@ class KueueArgs(Args):
         namespaces: Namespaces whose workloads Kueue may queue.
         frameworks: Kinds of workloads that it queues, as its configuration names them.
         uncounted: Resources that need no quota.
+        devices: Classes of devices that pods claim, by the name of the resource that counts them.
         ready_minutes: Minutes after which an admitted workload that is not ready gives its quota back.
         depends_on: Resources that its pods need to pull their image.
     """
@@ -39,6 +40,7 @@ class KueueArgs(Args):
     namespaces: Sequence[str]
     frameworks: Sequence[str]
     uncounted: Sequence[str] = ()
+    devices: Mapping[str, str] = field(default_factory=dict)
     ready_minutes: int
     depends_on: Sequence[pulumi.Resource]
 
@@ -62,13 +64,19 @@ class Kueue(Component[KueueArgs]):
         )
         # The chart writes a colon between the two.
         repository, _, tag = args.image.rpartition(":")
-        uncounted = {"excludeResourcePrefixes": list(args.uncounted)}
+        resources: dict[str, Any] = {}
+        if args.uncounted:
+            resources["excludeResourcePrefixes"] = list(args.uncounted)
+        if args.devices:
+            resources["deviceClassMappings"] = [
+                {"name": resource, "deviceClassNames": [kind]} for resource, kind in args.devices.items()
+            ]
         holes = {
             "namespaces": list(args.namespaces),
             "repository": repository,
             "tag": tag,
             "frameworks": list(args.frameworks),
-            "resources": {"resources": uncounted} if args.uncounted else {},
+            "resources": {"resources": resources} if resources else {},
             "ready": f"{args.ready_minutes}m",
         }
         values = Manifest(MANIFESTS / "kueue-values.yaml", holes).tree

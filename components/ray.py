@@ -1,7 +1,7 @@
 """A Ray cluster on Kubernetes and a job on it, run by the KubeRay operator."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
@@ -12,6 +12,7 @@ from components.fingerprint import PartlyKnown, hashed_name
 from components.image import Image
 from components.manifest import MANIFESTS, Manifest
 from components.namespace import Namespace
+from components.pod_network import PodNetwork
 from components.run import Run, RunArgs
 from components.training_code import TrainingCode
 
@@ -59,6 +60,7 @@ class RayWorkers:
         node_selector: Labels of the nodes that the workers run on.
         shared_memory: Size of /dev/shm, as a Kubernetes quantity.
         scratch: Size of /tmp, as a Kubernetes quantity.
+        network: How the workers reach each other.
     """
 
     group: str
@@ -69,6 +71,7 @@ class RayWorkers:
     node_selector: Mapping[str, str]
     shared_memory: str
     scratch: str
+    network: PodNetwork = field(default_factory=PodNetwork)
 
 
 class RayClusterArgs(Args):
@@ -121,6 +124,7 @@ class RayClusterArgs(Args):
                 "workerScratch": workers.scratch,
                 "bucketMounts": mounts,
                 "bucketVolumes": volumes,
+                **workers.network.holes,
             },
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import pulumi
 from pydantic import Field, ValidationInfo, field_validator
@@ -38,19 +38,35 @@ class A4Settings(PlacedSettings, GkeSettings):
 
     gpu: ClassVar[Accelerator] = B200
     capacity_types: CapacityList = (CapacityType.RESERVATION,)
+    transport: Literal["tcp", "rdma"] = Field(
+        "tcp",
+        description="How the GPUs of several nodes reach each other. With `rdma` the network cards of the "
+        "GPUs read and write the GPUs' memory, with eight times the bandwidth. Nobody here has seen it run.",
+    )
     capacity_zone: Annotated[str | None, Hint(values="a zone such as us-central1-b (not a region)")] = Field(
         None,
         alias="capacity.zone",
         pattern=REGION.replace("$", "-[a-z]$"),
         validate_default=True,
-        description="Zone of the nodes that come from no reservation. Several nodes with a list need it, "
-        "because they must be near each other, and `queuedFlexStart` needs it. By default Google chooses.",
+        description="Zone of the nodes that come from no reservation. Several nodes with a list or with "
+        "`rdma` need it, because they must be near each other, and `queuedFlexStart` needs it. By default "
+        "Google chooses.",
     )
 
     @property
     def chain(self) -> CapacityChain:
         """The capacities of the accelerator nodes."""
-        return replace(super().chain, zone=self.capacity_zone)
+        return replace(super().chain, zone=self.capacity_zone, rdma=self.transport == "rdma")
+
+    @field_validator("transport")
+    @classmethod
+    def _is_there(cls, transport: str, info: ValidationInfo) -> str:
+        if transport == "rdma" and CapacityType.QUEUED_FLEX_START in info.data.get("capacity_types", ()):
+            raise ValueError(
+                "a ComputeClass of an Autopilot cluster brings rdma, and queuedFlexStart has a Standard "
+                "cluster; choose capacity.type flexStart, or transport tcp"
+            )
+        return transport
 
     @field_validator("capacity_zone")
     @classmethod
@@ -64,21 +80,30 @@ class A4Settings(PlacedSettings, GkeSettings):
                 f"missing, and the machines of {types[0]} start in one zone; name it with `pulumi config set "
                 "capacity.zone ZONE`"
             )
-        if zone and types and len(types) == 1 and not queued:
+        if zone and types and len(types) == 1 and not queued and info.data.get("transport") == "tcp":
             raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
         return zone
 
     @staticmethod
-    def require_zone(settings: Mapping[str, Any], nodes: int) -> None:
-        """Raises ValueError if several nodes of one job could come from several zones.
+    def require_one_network(settings: Mapping[str, Any], nodes: int) -> None:
+        """Checks that the nodes of one job can reach each other as the settings say.
 
         Args:
             settings: The fields that are read so far.
+
+        Raises:
+            ValueError: If several nodes could come from several zones, or if a single one has RDMA.
         """
         types = settings.get("capacity_types") or ()
+        rdma = settings.get("transport") == "rdma"
+        if rdma and nodes == 1:
+            raise ValueError(
+                "transport rdma is between nodes, and there is 1; set it to 2 or more, or choose "
+                "transport tcp"
+            )
         anywhere = [kind for kind in types if kind is not CapacityType.RESERVATION]
         without_zone = settings.get("capacity_zone", "not valid") is None
-        if nodes > 1 and len(types) > 1 and anywhere and without_zone:
+        if nodes > 1 and (rdma or len(types) > 1) and anywhere and without_zone:
             raise ValueError(
                 f"{nodes} nodes must be in one zone, and {' and '.join(anywhere)} could come from any; name "
                 "one with `pulumi config set capacity.zone ZONE`"

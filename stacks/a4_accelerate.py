@@ -18,6 +18,7 @@ from stacks.monitoring import GPUS, gke_monitoring
 from stacks.placement import JobOfPods, needs_queue, place
 from stacks.platform import Site
 from stacks.queue import images_of_kueue
+from stacks.rdma import declare_network
 from stacks.requested_nodes import request_nodes, standard_nodes
 from stacks.served_run import command_to_serve
 from stacks.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
@@ -35,6 +36,7 @@ class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
         1,
         ge=1,
         le=64,
+        validate_default=True,
         description="Number of A4 nodes, each with 8 B200 GPUs. The recipe gives the batch of one node. With "
         "more nodes a step has the same rows, and each GPU has fewer of them.",
     )
@@ -42,7 +44,7 @@ class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
     @field_validator("nodes")
     @classmethod
     def _share_a_step(cls, nodes: int, info: ValidationInfo) -> int:
-        cls.require_zone(info.data, nodes)
+        cls.require_one_network(info.data, nodes)
         if "recipe" in info.data:
             recipe = cls.recipe_with(info.data["recipe"], info.data.get("recipe_set", {}))
             try:
@@ -74,7 +76,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             site, settings, platform, MACHINE, together, standard, settings.max_run_hours
         )
     else:
-        placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
+        network = declare_network(site, settings, platform)
+        placement = place(site, settings, platform, MACHINE, NODE_LABELS, together, network)
     run = run_name(settings, platform.code, platform.image, *settings.sized(settings.nodes))
     nodes = TorchrunNodes(
         count=settings.nodes,
@@ -83,6 +86,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
         grace_seconds=600,
+        network=placement.network,
     )
     job = torchrun_job(
         site,

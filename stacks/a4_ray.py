@@ -21,6 +21,7 @@ from stacks.monitoring import GPUS, gke_monitoring
 from stacks.placement import JobOfPods, Placement, needs_queue, place
 from stacks.platform import Site
 from stacks.queue import images_of_kueue
+from stacks.rdma import declare_network
 from stacks.served_run import command_to_serve
 from stacks.training import AwaitableSettings, GemmaRecipe, GemmaSettings, run_name, training_platform
 
@@ -42,7 +43,7 @@ class Settings(GemmaSettings, A4Settings, AwaitableSettings):
     @field_validator("workers")
     @classmethod
     def _are_in_one_zone(cls, workers: int, info: ValidationInfo) -> int:
-        cls.require_zone(info.data, workers)
+        cls.require_one_network(info.data, workers)
         return workers
 
     @field_validator("ray_cluster")
@@ -70,7 +71,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         more_images=images_of_kueue(site, settings) if needs_queue(settings, settings.workers) else (),
     )
     together = JobOfPods(pods=settings.workers, framework="ray.io/rayjob", image=platform.image)
-    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together)
+    network = declare_network(site, settings, platform)
+    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together, network)
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
@@ -125,4 +127,5 @@ def _workers(settings: Settings, placement: Placement) -> RayWorkers:
         node_selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
+        network=placement.network,
     )

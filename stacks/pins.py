@@ -28,6 +28,14 @@ KUEUE_IMAGE: Final = (
     "registry.k8s.io/kueue/kueue@sha256:8a77be2df3d441d1a99b60eb1625c835b5f4feda5db02ece26818cf2a30c4d86"
 )
 
+# The image with NCCL's plugin for the network cards of A4, v1.1.2 for x86 (assumption gib-image).
+# renovate: datasource=docker depName=us-docker.pkg.dev/gce-ai-infra/gpudirect-gib/nccl-plugin-gib
+# currentValue=v1.1.2
+NCCL_PLUGIN_IMAGE: Final = (
+    "us-docker.pkg.dev/gce-ai-infra/gpudirect-gib/nccl-plugin-gib"
+    "@sha256:b71627dcf88862cd0e64434dfd0224441960db58f2022f94b5f56123659c207e"
+)
+
 # The image in which Cloud Build runs `docker build` (assumption docker-builder-digest).
 # renovate: datasource=docker depName=gcr.io/cloud-builders/docker currentValue=latest
 DOCKER_BUILDER: Final = (

@@ -17,6 +17,8 @@ from components.capacity_chain import NodeClass
 from components.compute_class import CLASS_LABEL, ComputeClass, ComputeClassArgs
 from components.image import Image
 from components.kueue import Queue, QueueArgs
+from components.pod_network import PodNetwork
+from components.rdma_network import DEVICE_CLASS, NETWORK_CARDS, RdmaNetwork
 from stacks.capacity import CapacityListSettings
 from stacks.monitoring import QUEUE
 from stacks.platform import GkePlatform, Site
@@ -58,6 +60,7 @@ class Placement:
         charts: Charts of the dashboard that show it.
         outputs: Outputs of the stack that show it.
         depends_on: What the pods must wait for.
+        network: How the pods reach each other.
     """
 
     selector: dict[str, str]
@@ -65,9 +68,16 @@ class Placement:
     charts: list[str] = field(default_factory=list)
     outputs: dict[str, pulumi.Input[str]] = field(default_factory=dict)
     depends_on: list[pulumi.Resource] = field(default_factory=list)
+    network: PodNetwork = field(default_factory=PodNetwork)
 
     @classmethod
-    def in_queue(cls, platform: GkePlatform, queue: Queue, depends_on: list[pulumi.Resource]) -> "Placement":
+    def in_queue(
+        cls,
+        platform: GkePlatform,
+        queue: Queue,
+        depends_on: list[pulumi.Resource],
+        network: PodNetwork | None = None,
+    ) -> "Placement":
         """The way through a queue. Kueue writes the node selector into the pods."""
         return cls(
             selector={},
@@ -75,6 +85,7 @@ class Placement:
             charts=[QUEUE],
             outputs={"watchQueue": f"{platform.namespace.kubectl} get workloads --watch"},
             depends_on=depends_on,
+            network=network or PodNetwork(),
         )
 
 
@@ -90,6 +101,7 @@ def place(
     machine: Machine,
     labels: Mapping[str, str],
     job: JobOfPods | None = None,
+    network: RdmaNetwork | None = None,
 ) -> Placement:
     """Declares what pods need to get nodes of their own.
 
@@ -97,25 +109,30 @@ def place(
         machine: Machine of a node.
         labels: Labels of the nodes, for pods that choose no class.
         job: The job of the pods, if they need each other.
+        network: The network cards of the nodes' GPUs. None if pods claim none.
     """
     chain = settings.chain
-    if not chain.is_list:
+    if not chain.has_classes:
         return Placement(selector={**labels, **chain.capacities[0].pod_selectors()})
     if job and needs_queue(settings, job.pods):
-        return _queued(site, settings, platform, machine, job)
+        return _queued(site, settings, platform, machine, job, network)
     node_class = chain.one_class(machine)
     # The label of the class is all that a pod needs (assumption class-pods).
     return Placement(
-        selector={CLASS_LABEL: node_class.name}, depends_on=declare_classes(site, platform, [node_class])
+        selector={CLASS_LABEL: node_class.name},
+        depends_on=declare_classes(site, platform, [node_class], network),
+        network=network.pods if network else PodNetwork(),
     )
 
 
-def declare_classes(site: Site, platform: GkePlatform, classes: Sequence[NodeClass]) -> list[pulumi.Resource]:
+def declare_classes(
+    site: Site, platform: GkePlatform, classes: Sequence[NodeClass], network: RdmaNetwork | None = None
+) -> list[pulumi.Resource]:
     """Declares classes, and returns what a pod that chooses one waits for."""
     declared = [
         ComputeClass(
             f"{site.name}-{node_class.name}",
-            ComputeClassArgs(cluster=platform.cluster, node_class=node_class),
+            ComputeClassArgs(cluster=platform.cluster, node_class=node_class, network=network),
         )
         for node_class in classes
     ]
@@ -123,7 +140,12 @@ def declare_classes(site: Site, platform: GkePlatform, classes: Sequence[NodeCla
 
 
 def _queued(
-    site: Site, settings: PlacedSettings, platform: GkePlatform, machine: Machine, job: JobOfPods
+    site: Site,
+    settings: PlacedSettings,
+    platform: GkePlatform,
+    machine: Machine,
+    job: JobOfPods,
+    network: RdmaNetwork | None,
 ) -> Placement:
     chain = settings.chain
     minutes = chain.minutes_by_class()
@@ -133,6 +155,7 @@ def _queued(
         platform,
         frameworks=[job.framework],
         uncounted=UNCOUNTED,
+        devices={NETWORK_CARDS: DEVICE_CLASS} if network else {},
         # The keeper watches how long a job waits for nodes.
         ready_minutes=max(minutes.values()) + START_MINUTES,
     )
@@ -143,9 +166,12 @@ def _queued(
             namespace=platform.namespace,
             queue_name="accelerators",
             flavors={name: {CLASS_LABEL: name} for name in minutes},
-            quota={machine.resource: str(job.pods * machine.count)},
+            quota=dict.fromkeys(
+                [machine.resource, *([NETWORK_CARDS] if network else [])], str(job.pods * machine.count)
+            ),
         ),
     )
     keeper = declare_keeper(site, platform, kueue, queue, job.image, minutes)
-    classes = declare_classes(site, platform, chain.classes(machine))
-    return Placement.in_queue(platform, queue, depends_on=[*classes, *queue.access, keeper])
+    classes = declare_classes(site, platform, chain.classes(machine), network)
+    pods = network.pods if network else None
+    return Placement.in_queue(platform, queue, [*classes, *queue.access, keeper], pods)

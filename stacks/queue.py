@@ -40,6 +40,7 @@ def declare_kueue(
     frameworks: Sequence[str],
     ready_minutes: int,
     uncounted: Sequence[str] = (),
+    devices: Mapping[str, str] | None = None,
 ) -> Kueue:
     """Declares Kueue for the workloads of the namespace. For the arguments see `KueueArgs`."""
     return Kueue(
@@ -51,6 +52,7 @@ def declare_kueue(
             namespaces=[platform.namespace.namespace],
             frameworks=frameworks,
             uncounted=uncounted,
+            devices=devices or {},
             ready_minutes=ready_minutes,
             depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
         ),

@@ -1,13 +1,14 @@
 """The fine-tune as a Kubernetes Job: one pod per node, one process per GPU, without Ray."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pulumi
 
 from cloud.machines import GPU_RESOURCE
 from components.batch_job import BatchJob, BatchJobArgs
+from components.pod_network import PodNetwork
 from stacks.platform import WORKLOADS, Site
 from stacks.training import GemmaSettings, GkeTrainingSettings, TrainingPlatform
 
@@ -33,6 +34,7 @@ class TorchrunNodes:
         shared_memory: Memory in which the processes of a node exchange tensors, as a Kubernetes quantity.
         scratch: Disk for models, data and caches.
         grace_seconds: Time of a pod from SIGTERM to its end.
+        network: How the pods reach each other.
     """
 
     count: int
@@ -41,6 +43,7 @@ class TorchrunNodes:
     shared_memory: str
     scratch: str
     grace_seconds: int
+    network: PodNetwork = field(default_factory=PodNetwork)
 
 
 def torchrun_job(
@@ -90,6 +93,7 @@ def torchrun_job(
                 "gpus": nodes.size[GPU_RESOURCE],
                 "service": SERVICE,
                 "code": platform.code.volume,
+                **nodes.network.holes,
             },
             service=SERVICE,
             depends_on=[*platform.depends_on, platform.code.access, *depends_on],

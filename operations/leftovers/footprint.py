@@ -17,8 +17,8 @@ from operations.clients import last
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State
 
-# A hash follows it, which no state knows.
-_OF_CARDS: Final = "gke-anp-"
+# Names of networks for network cards, with the first digits of a cluster's id, which no state knows.
+_OF_CARDS: Final = re.compile(r"gke-anp-([0-9a-f]{8})")
 # Title of the only kind that GKE creates in a host project.
 FIREWALL_RULE: Final = "firewall rule"
 # Labels that GKE puts on what it creates for a cluster.
@@ -99,6 +99,7 @@ class Footprint:
         borrowed_bucket: Name of the bucket in the setting `bucket`, which is never a leftover, even if an
             earlier stack has made it. Empty without the setting.
         titles: Titles of the kinds that the stack may have left in the project. Empty for all kinds.
+        living: The first eight digits of the ids of all clusters in the project. None if they are not known.
     """
 
     stack: str
@@ -112,6 +113,7 @@ class Footprint:
     repositories: tuple[str, ...] = ()
     borrowed_bucket: str = ""
     titles: tuple[str, ...] = ()
+    living: frozenset[str] | None = None
 
     def belongs(self, candidate: Candidate) -> Belonging | None:
         """Why a resource is a leftover of the stack, None if it is not."""
@@ -245,10 +247,19 @@ class Footprint:
         return bool(users) and any((other.type, other.name) == (type_, name) for other in self.present)
 
     def _of_cards(self, candidate: Candidate) -> Belonging | None:
-        """What GKE created for the many network cards of A4 nodes, if the stack has no cluster any more."""
+        """What GKE created for the many network cards of A4 nodes, if their cluster is gone.
+
+        GKE puts the first digits of the cluster's id into the names
+        (https://github.com/GoogleCloudPlatform/AIHypercomputerSamples, 2026-11-22).
+        """
         had_cluster = any(identity.type == CLUSTER.type for identity in self.past)
-        lives = any(identity.type == CLUSTER.type for identity in self.present)
-        if lives or not had_cluster or not f"{candidate.network or candidate.name}".startswith(_OF_CARDS):
+        of_cards = _OF_CARDS.match(candidate.network or candidate.name)
+        if not had_cluster or not of_cards:
+            return None
+        if self.living is not None:
+            gone = of_cards[1] not in self.living
+            return _perhaps("made by GKE for the network cards of a cluster that is gone") if gone else None
+        if any(identity.type == CLUSTER.type for identity in self.present):
             return None
         return _perhaps("made by GKE for some cluster's network cards; the name does not say which")
 

@@ -54,6 +54,7 @@ class Findings:
 def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> Findings:
     """Searches for every kind. A kind that cannot be listed does not stop the others."""
     project = OwnProject(clients, wanted.project)
+    wanted = replace(wanted, living=_clusters(clients, wanted.project))
     left: list[Leftover] = []
     unseen: list[str] = []
     off: list[str] = []
@@ -94,6 +95,17 @@ def search(clients: Clients, wanted: Footprint, log: Callable[[str], None]) -> F
         remedies=tuple(remedies),
         off=tuple(off),
     )
+
+
+def _clusters(clients: Clients, project: str) -> frozenset[str] | None:
+    """The first digits of the ids of the project's clusters. None if they cannot be listed."""
+    try:
+        answer = clients.call(
+            "container.v1", "projects.locations.clusters.list", parent=f"projects/{project}/locations/-"
+        )
+    except CallError:
+        return None
+    return frozenset(str(cluster.get("id") or "")[:8] for cluster in answer.get("clusters") or ())
 
 
 def _kinds(wanted: Footprint) -> Iterator[Kind]:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from cloud.machines import GPU_LABEL, MACHINES
+from rehearsal.control_plane import network_cards
 from rehearsal.control_plane.api import Object
 from rehearsal.control_plane.nodes import Shape, disk_for, taints_of, zones_of
 
@@ -59,6 +60,7 @@ def shapes_for(pod: Object, compute_class: Object, location: str) -> Iterator[Sh
             disk=disk_for(pod),
             labels={**labels, "cloud.google.com/gke-gpu-driver-version": rule["gpu"]["driverVersion"]},
             taints=tuple(taints_of(machine, ())),
+            cards=machine.count if network_cards.has_cards(compute_class, rule) else 0,
         )
         if shape.suits(pod):
             yield shape

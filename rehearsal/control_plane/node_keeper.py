@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from rehearsal.control_plane import compute_classes, node_requests, nodes
+from rehearsal.control_plane import compute_classes, network_cards, node_requests, nodes
 from rehearsal.control_plane.api import Api, ApiError, Object, condition
 from rehearsal.control_plane.node_requests import REQUEST_LABEL, NodeRequest
 from rehearsal.control_plane.nodes import POOL_LABEL, Shape
@@ -180,8 +180,9 @@ class NodeKeeper:
     def _add(self, shape: Shape) -> str:
         """Creates a node, and returns its name."""
         index = self._counts.get(shape.pool, 0)
-        node = shape.node(index)
-        self._api.create(node)
+        node = self._api.create(shape.node(index))
+        if shape.cards:
+            self._api.create(network_cards.slice_of(node, shape.cards))
         self._counts[shape.pool] = index + 1
         self.added += 1
         return str(node["metadata"]["name"])

@@ -52,6 +52,7 @@ class Shape:
         labels: Labels besides those that GKE sets.
         taints: Taints.
         queued: Whether nodes come only by a request for all nodes of a job.
+        cards: Number of network cards with RDMA that pods can claim.
     """
 
     pool: str
@@ -63,6 +64,7 @@ class Shape:
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, str], ...]
     queued: bool = False
+    cards: int = 0
 
     def node(self, index: int) -> dict[str, Any]:
         """The node with an index."""

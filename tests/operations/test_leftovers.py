@@ -274,20 +274,6 @@ def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
     assert sure == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
 
 
-def test_networks_for_the_cards_of_a4_nodes_are_found_where_no_cluster_is_left(
-    clients: Clients, a4_ray: PastStack, l4_kueue: PastStack, project: Project
-) -> None:
-    network = "gke-anp-1f2e3d4c-net-1"
-    project.add("networks", network)
-    project.add("subnetworks", f"{network}-subnet", region=REGION, network=network)
-    project.add("firewalls", "allow-inside", network=network)
-    left = left_of(clients, footprint(a4_ray.plan, State(), [a4_ray.alive], []))
-    assert {leftover.candidate.name for leftover in left} == {network, f"{network}-subnet", "allow-inside"}
-    assert not any(leftover.belonging.sure for leftover in left)
-    assert left_of(clients, footprint(a4_ray.plan, a4_ray.alive, [a4_ray.alive], [])) == []
-    assert left_of(clients, footprint(a4_ray.plan, State(), [], [])) == []
-
-
 def test_what_another_stack_has_in_its_state_is_not_the_stacks(
     clients: Clients, l4_kueue: PastStack, project: Project
 ) -> None:

@@ -27,7 +27,9 @@ def test_a_ray_cluster_that_loses_a_node_moves_to_the_next_capacity_as_a_whole_a
     def workers() -> list[str]:
         labels = {"ray.io/node-type": "worker"}
         pods = stage.api.list("v1", "Pod", labels=labels)
-        return [pod["spec"]["nodeSelector"][CLASS] for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        return [
+            pod["spec"]["nodeSelector"][CLASS] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        ]
 
     assert workers() == ["reservation"] * 2
     assert stage.stack.cluster

@@ -43,6 +43,7 @@ from finetune.result import check_result, load_trained, publish_result
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.tokens import NOT_TRAINED, PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
+from finetune.transport import check_rdma, describe
 from finetune.trl_settings import check_packages, checked, errors_of_trl
 
 # Figures of the answers that are compared with those of the untrained model.
@@ -72,6 +73,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
     Training also ends when the process is asked to stop, and at the limit. Loading and publishing count as
     time that the run has trained.
     """
+    check_rdma()
     workspace = _workspace(run)
     name_run(workspace)
     arguments = sft_arguments(recipe, workspace)
@@ -86,6 +88,8 @@ def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
     newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
+    if (line := describe(arguments.device)) and arguments.process_index == 0:
+        print(line, flush=True)
     arguments.packing = recipe.training.packing
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):

@@ -6,6 +6,7 @@ from typing import Final
 import yaml
 
 from engine import go_build
+from rehearsal.control_plane import network_cards
 from rehearsal.control_plane.api import Api, establish
 
 # The autoscaler's own definition.
@@ -19,3 +20,4 @@ def install(api: Api) -> None:
     for definition in definitions:
         api.create(definition)
     establish(api, definitions)
+    api.create(network_cards.DEVICE_CLASS)

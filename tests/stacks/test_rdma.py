@@ -1,0 +1,126 @@
+"""`transport: rdma`: what the plan gives the pods and the nodes, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from components.manifest import MANIFESTS
+from engine.plan import Plan
+from tests import plans
+from tests.stacks.configuration import A4_ACCELERATE, problems
+
+KEY, ZONE = "llm-stacks:transport", "llm-stacks:capacity.zone"
+NO_RESERVATION = {"llm-stacks:capacity.reservation": None}
+STACKS = plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"])
+
+
+def planned(stack: str) -> Plan:
+    nodes = {"nodes": "2"} if stack == "a4-accelerate" else {}
+    return plans.shipped(stack, imageUri=plans.IMAGE, transport="rdma", **nodes)
+
+
+def trainer(plan: Plan) -> dict[str, Any]:
+    """The pod that trains on a node."""
+    (spec,) = (spec for _, spec in plans.pod_specs(plan) if "resourceClaims" in spec)
+    return spec
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_pod_claims_the_eight_cards_of_its_node_and_stays_unprivileged(stack: str) -> None:
+    plan = planned(stack)
+    spec = trainer(plan)
+    (claim,) = spec["resourceClaims"]
+    (container,) = spec["containers"]
+    assert container["resources"]["claims"] == [{"name": claim["name"]}]
+    template = plans.only(plan, ":ResourceClaimTemplate").inputs
+    assert template["metadata"]["name"] == claim["resourceClaimTemplateName"]
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"] == {
+        "deviceClassName": "mrdma.google.com",
+        "allocationMode": "ExactCount",
+        "count": 8,
+    }
+    for one in (container, *spec["initContainers"]):
+        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert not one["securityContext"].get("privileged")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_nccl_finds_its_plugin_and_fails_without_it(stack: str) -> None:
+    spec = trainer(planned(stack))
+    (container,) = spec["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert variables["NCCL_NET"] == "gIB"
+    assert variables["RUN_TRANSPORT"] == "rdma"
+    (copy,) = spec["initContainers"]
+    assert "@sha256:" in copy["image"]
+    (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == "/usr/local/gib")
+    assert mount["name"] in {volume["name"] for volume in spec["volumes"]}
+    assert variables["LD_LIBRARY_PATH"].endswith(f"{mount['mountPath']}/lib64")
+
+
+def test_the_nodes_get_networks_for_their_cards_and_let_pods_lock_memory() -> None:
+    plan = planned("a4-accelerate")
+    compute_class = plans.only(plan, "/v1:ComputeClass").inputs["spec"]
+    assert compute_class["nodePoolConfig"]["dra"] == {"networking": {"enabled": True}}
+    (rule,) = compute_class["priorities"]
+    assert rule["acceleratorNetworkProfile"] == "auto"
+    script = rule["nodeSystemConfig"]["linuxNodeConfig"]["customNodeInit"]["initScript"]
+    assert set(script) == {"gcsUri", "gcsGeneration"}
+    assert plans.named(plan, "a4-accelerate-lock-memory").inputs["name"].startswith("nodes/lock-memory-")
+    assert "LimitMEMLOCK=infinity" in (MANIFESTS / "lock-memory.sh").read_text()
+    # The nodes read this script, and no run.
+    binding = plans.named(plan, "a4-accelerate-nodes-script").inputs
+    assert binding["role"] == "roles/storage.objectViewer"
+    assert "condition" in binding
+
+
+def test_tcp_needs_none_of_this() -> None:
+    plan = plans.shipped("a4-accelerate", imageUri=plans.IMAGE, nodes="2")
+    assert not plans.of_type(plan, ":ResourceClaimTemplate") and not plans.of_type(plan, ":ComputeClass")
+    assert "NCCL_NET" not in plans.text(plan)
+
+
+BAD: list[tuple[dict[str, str | None], str]] = [
+    (
+        {**A4_ACCELERATE, KEY: "rdma"},
+        "nodes: transport rdma is between nodes, and there is 1; set it to 2 or more, or choose transport "
+        "tcp",
+    ),
+    (
+        {KEY: "rdma", "llm-stacks:workers": "1"},
+        "workers: transport rdma is between nodes, and there is 1; set it to 2 or more, or choose transport "
+        "tcp",
+    ),
+    (
+        {KEY: "rdma", **NO_RESERVATION, "llm-stacks:capacity.type": "spot"},
+        "workers: 2 nodes must be in one zone, and spot could come from any; name one with `pulumi config "
+        "set capacity.zone ZONE`",
+    ),
+    (
+        {
+            **A4_ACCELERATE,
+            **NO_RESERVATION,
+            KEY: "rdma",
+            "llm-stacks:nodes": "2",
+            "llm-stacks:capacity.type": "queuedFlexStart",
+            ZONE: "us-central1-b",
+        },
+        "transport: a ComputeClass of an Autopilot cluster brings rdma, and queuedFlexStart has a Standard "
+        "cluster; choose capacity.type flexStart, or transport tcp",
+    ),
+    (
+        {KEY: "roce"},
+        "transport: 'roce' is not one of tcp, rdma",
+    ),
+    (
+        {"llm-stacks:scenario": "l4-kueue", **NO_RESERVATION, KEY: "rdma"},
+        "transport: ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_what_cannot_have_rdma_is_refused_in_one_line(changes: dict[str, str | None], message: str) -> None:
+    (problem,) = problems(changes)
+    assert problem.startswith(message)
