@@ -155,7 +155,7 @@ def queued(inputs: Inputs) -> Iterator[Problem]:
     if is_set(inputs, "nodeConfig.maxRunDuration"):
         yield (
             "nodeConfig.maxRunDuration",
-            "the request says for how long; GKE refuses a pool that says it too",
+            "the request says for how long, and a pool that says it too may be refused",
         )
     if is_set(inputs, "placementPolicy") and not is_set(inputs, "placementPolicy.tpuTopology"):
         yield "placementPolicy", "GKE refuses compact placement of GPUs with queuedProvisioning"

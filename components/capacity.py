@@ -196,7 +196,9 @@ class Capacity:
         Args:
             run_hours: Hours that a run may train. A node lives some hours longer. None means no limit.
         """
-        # A request for queued machines says for how long. GKE refuses a pool that says it too.
+        # A request for queued machines says for how long. The autoscaler refuses pools of its own that say it
+        # too: https://github.com/GoogleCloudPlatform/cluster-autoscaler
+        # (pkg/autoprovisioning/injection.go, line 1483, 2026-08-21).
         max_hours = None if self.queued else self.machine_hours(run_hours)
         return {
             "spot": self.type is CapacityType.SPOT,
