@@ -117,10 +117,6 @@ class NodePool(Component[NodePoolArgs]):
                 # and not the field in it.
                 replace_on_changes=["placementPolicy"] if args.tpu_topology else None,
                 replacement_trigger=args.tpu_topology,
-                # GKE's autoscaler writes the name of the newest request into the pool's labels.
-                # https://github.com/GoogleCloudPlatform/cluster-autoscaler
-                # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
-                ignore_changes=["nodeConfig.labels"] if queued else None,
                 # Deleting the cluster deletes its nodes at once. Deleting the pool first would drain them,
                 # for up to an hour if a disruption budget blocks the drain.
                 deleted_with=cluster.resource,

@@ -51,6 +51,9 @@ def request_nodes(
         run_hours: Hours that the job may train. None means no limit.
     """
     (capacity,) = settings.chain.capacities
+    # The pool states no labels. GKE's autoscaler writes the name of the newest request there, and the next
+    # `up` would take it away. https://github.com/GoogleCloudPlatform/cluster-autoscaler
+    # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
     pool = NodePool(
         f"{site.name}-queued",
         NodePoolArgs(
