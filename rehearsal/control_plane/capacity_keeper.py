@@ -14,8 +14,7 @@ import yaml
 from rehearsal.control_plane.api import Api, Object
 
 NAME: Final = "capacity-keeper"
-# Seconds of one of the keeper's minutes, and between two of its looks.
-MINUTE: Final = 0.3
+# Seconds between two of its looks.
 _PERIOD: Final = 0.2
 
 
@@ -31,12 +30,16 @@ class CapacityKeeper:
         api: The API server.
         folder: Folder for its code, its token and its log.
         administrator: Path of the administrator's kubeconfig.
+
+    Attributes:
+        minute: Seconds of one of its minutes. `start` reads it.
     """
 
     def __init__(self, api: Api, folder: Path, administrator: Path) -> None:
         self._api, self._folder = api, folder
         self._cluster = yaml.safe_load(administrator.read_text())["clusters"][0]["cluster"]
         self._process: subprocess.Popen[bytes] | None = None
+        self.minute = 0.3
 
     def start(self, deployment: Object) -> None:
         """Starts the keeper. A keeper that runs is ended."""
@@ -58,7 +61,7 @@ class CapacityKeeper:
                     *container["args"],
                     *own,
                     f"--period={_PERIOD}",
-                    f"--minute={MINUTE}",
+                    f"--minute={self.minute}",
                 ],
                 cwd=code,
                 stdout=log,

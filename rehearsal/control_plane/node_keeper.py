@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Set
 from dataclasses import replace
 from typing import Final
 
@@ -80,12 +81,13 @@ class NodeKeeper:
         if not cluster.inputs.get("enableAutopilot"):
             self._follow_pools(str(cluster.outputs["location"]))
         pods = self._api.list("v1", "Pod")
-        for request in node_requests.requests_in(self._api):
+        requests = node_requests.requests_in(self._api)
+        for request in requests:
             self._fulfil(request)
         for pod in pods:
             if _waits_for_a_node(pod) and not self._nodes_of_pods.has_one(pod, pods):
                 self._serve(pod, cluster)
-        self._remove_empty(pods)
+        self._remove_empty(pods, {request.name for request in requests if request.keeps_nodes})
 
     def _serve(self, pod: Object, cluster: Item) -> None:
         """Creates one node for a pod. It waits for as long as the platform has no machine for it.
@@ -131,8 +133,12 @@ class NodeKeeper:
                 compute_classes.tree_of(name), {"status": compute_classes.status_of(dry)}, "status"
             )
 
-    def _remove_empty(self, pods: list[Object]) -> None:
-        """Removes the nodes of classes and of requests that no pod has run on for some time."""
+    def _remove_empty(self, pods: list[Object], booked: Set[str]) -> None:
+        """Removes the nodes of classes and of requests that no pod has run on for some time.
+
+        Args:
+            booked: Names of the requests that keep their nodes.
+        """
         used = {pod["spec"].get("nodeName") for pod in pods}
         classes = {
             compute_class["metadata"]["name"]
@@ -143,10 +149,12 @@ class NodeKeeper:
             name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
             if labels.get(compute_classes.CLASS_LABEL) not in classes and REQUEST_LABEL not in labels:
                 continue
-            self._empty[name] = 0 if name in used else self._empty[name] + 1
+            kept = name in used or labels.get(REQUEST_LABEL) in booked
+            self._empty[name] = 0 if kept else self._empty[name] + 1
             if self._empty[name] >= _EMPTY_LOOKS:
                 self._api.delete(node)
-                self.stock.give_back(capacity_of(labels))
+                if REQUEST_LABEL not in labels:  # those of a request go to somebody else
+                    self.stock.give_back(capacity_of(labels))
                 del self._empty[name]
 
     def _follow_pools(self, location: str) -> None:

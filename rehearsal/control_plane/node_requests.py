@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rehearsal.control_plane.api import Api, ApiError, Object, condition, is_true
-from rehearsal.control_plane.capacity_keeper import MINUTE
 
 KIND: Final = ("autoscaling.x-k8s.io/v1", "ProvisioningRequest")
 REQUEST_LABEL: Final = "autoscaling.gke.io/provisioning-request"
@@ -28,8 +27,8 @@ _CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 # Lengths of the parts of a resize request's name
 # (pkg/cloudprovider/gke/gceclient/resizerequest/resize_request.go).
 _SPACE_LENGTH, _NAME_LENGTH, _DIGEST_LENGTH = 20, 20, 16
-# Ten minutes. A minute here is as long as the capacity keeper's.
-_BOOKING_SECONDS: Final = 10 * MINUTE
+# Ten minutes on GKE. Here Kueue and the scheduler may need some seconds of them.
+_BOOKING_SECONDS: Final = 12.0
 
 
 class NodeRequest:
@@ -54,6 +53,11 @@ class NodeRequest:
     def waits(self) -> bool:
         """Whether it has no nodes yet."""
         return not is_true(self._tree, "Provisioned") and not is_true(self._tree, "Failed")
+
+    @property
+    def keeps_nodes(self) -> bool:
+        """Whether its nodes are kept, also if no pod has come to them yet."""
+        return is_true(self._tree, "Provisioned") and not condition(self._tree, "BookingExpired")
 
     def pods(self) -> list[Object]:
         """A pod for each node that it needs, as the request describes them."""

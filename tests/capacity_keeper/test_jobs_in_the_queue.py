@@ -24,21 +24,23 @@ def workload(*conditions: str, active: bool = True, **annotations: str) -> dict[
         "status": {
             "admission": {"podSetAssignments": assigned},
             "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": ADMITTED} for kind in conditions
+                {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": ADMITTED}
+                for kind in conditions
             ],
         },
     }
 
 
-def pod(node: str = "", *, capacity: str = "spot", phase: str = "Pending", **metadata: str) -> dict[str, Any]:
+def pod(node: str = "", *, group: str = "main", phase: str = "Pending", **metadata: str) -> dict[str, Any]:
     """A pod of the job."""
     return {
         "metadata": {
             "creationTimestamp": CREATED,
             "annotations": {"kueue.x-k8s.io/workload": "job"},
+            "labels": {"kueue.x-k8s.io/podset": group},
             **metadata,
         },
-        "spec": {"nodeSelector": {"cloud.google.com/compute-class": capacity}, "nodeName": node},
+        "spec": {"nodeName": node},
         "status": {"phase": phase},
     }
 
@@ -50,6 +52,8 @@ def waits(since: str) -> Job:
 
 
 PLACED = Job(name="job", stage=Stage.PLACED, capacity="spot")
+# A pod is missing, and none waits for a node.
+INCOMPLETE = Job(name="job", stage=Stage.WAITING, capacity="spot")
 
 
 @pytest.mark.parametrize(
@@ -58,13 +62,13 @@ PLACED = Job(name="job", stage=Stage.PLACED, capacity="spot")
         ([pod("node-1"), pod("node-2")], PLACED),
         ([pod("node-1"), pod()], waits(CREATED)),
         # Kueue has admitted it, and its pods are not there yet.
-        ([], waits(ADMITTED)),
-        ([pod("node-1")], waits(ADMITTED)),
-        # Pods that have ended, or that are ending, are followed by others.
-        ([pod("node-1"), pod("node-2", phase="Failed")], waits(ADMITTED)),
-        ([pod("node-1"), pod("node-2", deletionTimestamp=CREATED)], waits(ADMITTED)),
+        ([], INCOMPLETE),
+        ([pod("node-1")], INCOMPLETE),
+        # Pods that have ended, or that are ending, are followed by others. Their nodes may be there.
+        ([pod("node-1"), pod("node-2", phase="Failed")], INCOMPLETE),
+        ([pod("node-1"), pod("node-2", deletionTimestamp=CREATED)], INCOMPLETE),
         # The head of a Ray cluster, or its submitter, needs no such node.
-        ([pod("node-1"), pod("node-2"), pod(capacity="")], PLACED),
+        ([pod("node-1"), pod("node-2"), pod(group="head")], PLACED),
     ],
 )
 def test_an_admitted_job_waits_until_all_its_pods_have_nodes(pods: list[dict[str, Any]], job: Job) -> None:
@@ -99,13 +103,17 @@ def test_a_stopped_job_stays_until_its_last_pod_has_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "job"),
+    ("reason", "active", "job"),
     [
-        ("DeactivatedDueToAdmissionCheck", Job(name="job", stage=Stage.STOPPED)),
-        ("Deactivated", None),  # by a person
+        ("DeactivatedDueToAdmissionCheck", False, Job(name="job", stage=Stage.LOST)),
+        # A person has switched it on, which does not suffice.
+        ("DeactivatedDueToAdmissionCheck", True, Job(name="job", stage=Stage.LOST)),
+        ("Deactivated", False, None),  # by a person
     ],
 )
-def test_a_job_whose_nodes_gke_has_taken_back_waits_in_the_queue_again(reason: str, job: Job | None) -> None:
-    tree = workload("Evicted", active=False)
+def test_a_job_that_kueue_has_switched_off_has_lost_its_nodes(
+    reason: str, active: bool, job: Job | None
+) -> None:
+    tree = workload("Evicted", active=active, **{STOPPED: "true"} if job else {})
     tree["status"]["conditions"][0]["reason"] = reason
     assert job_of(tree, []) == job

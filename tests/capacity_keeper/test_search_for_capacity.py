@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from capacity_keeper.search import HoldBack, Job, Release, Stage, Start, Stop, decide
+from capacity_keeper.search import HoldBack, Job, Release, Renew, Stage, Start, Stop, decide
 
 MINUTES = {"reservation": 30.0, "flex-start": 240.0, "spot": 30.0}
 BEGIN = datetime(2026, 11, 28, tzinfo=UTC)
@@ -39,6 +39,13 @@ def test_a_stopped_job_waits_in_the_queue_again_once_kueue_has_let_it_go() -> No
     assert list(decide(MINUTES, holds, [stopped], BEGIN)) == []
     gone = replace(stopped, stays=False)
     assert list(decide(MINUTES, holds, [gone], BEGIN)) == [Start(job=gone)]
+
+
+def test_a_job_whose_nodes_are_lost_is_queued_as_a_new_one_once_kueue_has_let_it_go() -> None:
+    lost = Job(name="job", stage=Stage.LOST, stays=True)
+    assert list(decide(MINUTES, {}, [lost], BEGIN)) == []
+    gone = replace(lost, stays=False)
+    assert list(decide(MINUTES, {}, [gone], BEGIN)) == [Renew(job=gone)]
 
 
 def test_after_the_last_capacity_the_first_is_tried_again() -> None:

@@ -182,7 +182,11 @@ def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else() 
     }
     assert roles == {
         "a4-ray-capacity-keeper-jobs": [
-            {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["get", "list", "patch"]},
+            {
+                "apiGroups": ["kueue.x-k8s.io"],
+                "resources": ["workloads"],
+                "verbs": ["get", "list", "patch", "delete"],
+            },
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         ],
         "a4-ray-capacity-keeper-flavors": [

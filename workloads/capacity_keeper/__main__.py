@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from capacity_keeper.cluster import Cluster
-from capacity_keeper.search import Action, HoldBack, Release, Start, Stop, decide
+from capacity_keeper.search import Action, HoldBack, Release, Renew, Start, Stop, decide
 
 # Where Kubernetes puts the token of a pod's service account.
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -53,6 +53,8 @@ def _words(action: Action) -> str:
             return f"{job.name}: a pod waits for a node of {job.capacity} since {job.since:%H:%M:%S}; stopped"
         case Start():
             return f"{action.job.name}: in the queue again"
+        case Renew():
+            return f"{action.job.name}: its nodes were taken back; in the queue as a new job"
 
 
 def _options() -> argparse.Namespace:

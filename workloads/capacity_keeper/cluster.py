@@ -4,13 +4,13 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from capacity_keeper.annotations import HELD_SINCE, STOPPED, TRIED
-from capacity_keeper.search import Action, HoldBack, Job, Release, Stage, Start, Stop
+from capacity_keeper.search import Action, HoldBack, Job, Release, Renew, Stage, Start, Stop
 
 _KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 # On a flavor, Kueue's word for one kind of node: no job tolerates it, so Kueue admits none to the flavor.
@@ -18,8 +18,9 @@ _TAINT = "capacity-keeper/held-back"
 # The newest tries of a job are kept.
 _TRIES = 20
 _TIMEOUT = 30.0
-# Kueue's annotation on pods.
+# Kueue's annotation on pods, and its label for the group of a job's pods to which a pod belongs.
 _WORKLOAD = "kueue.x-k8s.io/workload"
+_GROUP = "kueue.x-k8s.io/podset"
 _ENDED = ("Succeeded", "Failed")
 # Kueue's reason for a job whose requested nodes GKE has taken back.
 _NODES_LOST = "DeactivatedDueToAdmissionCheck"
@@ -70,6 +71,10 @@ class Cluster:
             self._patch(path, {STOPPED: "true", TRIED: json.dumps(tried[-_TRIES:])}, {"active": False})
         elif isinstance(action, Start):
             self._patch(self._workload(action.job.name), {STOPPED: None}, {"active": True})
+        elif isinstance(action, Renew):
+            # Kueue 0.19.2 queues such a job no more, also when it is switched on:
+            # https://github.com/kubernetes-sigs/kueue/pull/14874. It makes another workload for the job.
+            self._call("DELETE", self._workload(action.job.name))
 
     def _workload(self, name: str) -> str:
         return f"{_KUEUE}/namespaces/{self._namespace}/workloads/{name}".rstrip("/")
@@ -103,37 +108,40 @@ def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
     conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     if _is_true(conditions, "Finished"):
         return None
-    if not workload["spec"].get("active", True):
-        if STOPPED not in _annotations(workload) and not _has_lost_its_nodes(conditions):
-            return None
-        # A Ray cluster's pods go some time after Kueue has forgotten the job.
-        pods_left = any(_annotations(pod).get(_WORKLOAD) == name and not _has_ended(pod) for pod in pods)
-        return Job(name=name, stage=Stage.STOPPED, stays=pods_left or _is_true(conditions, "QuotaReserved"))
+    off = not workload["spec"].get("active", True)
+    lost = _is_true(conditions, "Evicted") and conditions["Evicted"]["reason"] == _NODES_LOST
+    if lost or (off and STOPPED in _annotations(workload)):
+        stays = _is_true(conditions, "QuotaReserved") or _has_pods(name, pods)
+        return Job(name=name, stage=Stage.LOST if lost else Stage.STOPPED, stays=stays)
+    if off:
+        return None
     if not _is_true(conditions, "Admitted") or _is_true(conditions, "Evicted"):
         return Job(name=name, stage=Stage.QUEUED)
+    # The other groups, such as the head of a Ray cluster, need no accelerators.
     assigned = [group for group in status["admission"]["podSetAssignments"] if group.get("flavors")]
     capacity = next((flavor for group in assigned for flavor in group["flavors"].values()), "")
     wanted = sum(group["count"] for group in assigned)
-    own = [pod for pod in pods if _annotations(pod).get(_WORKLOAD) == name and _is_on(pod, capacity)]
+    groups = {group["name"] for group in assigned}
+    own = [pod for pod in pods if _annotations(pod).get(_WORKLOAD) == name and _is_of(pod, groups)]
     homeless = [pod for pod in own if not pod["spec"].get("nodeName")]
     if not homeless and len(own) >= wanted:
         return Job(name=name, stage=Stage.PLACED, capacity=capacity)
-    # A pod that has no node yet is not replaced, so it is as old as its wait.
-    admitted = conditions["Admitted"]["lastTransitionTime"]
-    since = min((pod["metadata"]["creationTimestamp"] for pod in homeless), default=admitted)
-    return Job(name=name, stage=Stage.WAITING, capacity=capacity, since=_time(since))
+    # A pod that has no node yet is not replaced, so it is as old as its wait. A pod that does not exist yet
+    # waits for no node: it follows one that has failed.
+    since = min((_time(pod["metadata"]["creationTimestamp"]) for pod in homeless), default=None)
+    return Job(name=name, stage=Stage.WAITING, capacity=capacity, since=since)
 
 
-def _has_lost_its_nodes(conditions: Mapping[str, Object]) -> bool:
-    """Whether Kueue has stopped a job because GKE took back the nodes that Kueue had requested for it."""
-    return conditions.get("Evicted", {}).get("reason") == _NODES_LOST
+def _has_pods(name: str, pods: Iterable[Object]) -> bool:
+    """Whether pods of a job are left. A Ray cluster's pods go some time after Kueue has forgotten the job."""
+    return any(_annotations(pod).get(_WORKLOAD) == name and not _has_ended(pod) for pod in pods)
 
 
-def _is_on(pod: Object, capacity: str) -> bool:
-    """Whether the pod is one of those that Kueue has sent to nodes of the capacity, and runs or will run."""
+def _is_of(pod: Object, groups: Set[str]) -> bool:
+    """Whether the pod is of one of these groups, and runs or will run."""
     if _has_ended(pod) or "deletionTimestamp" in pod["metadata"]:
         return False
-    return capacity in (pod["spec"].get("nodeSelector") or {}).values()
+    return (pod["metadata"].get("labels") or {}).get(_GROUP) in groups
 
 
 def _has_ended(pod: Object) -> bool:

@@ -20,6 +20,7 @@ class Stage(Enum):
     WAITING = "waiting"  # it is admitted, and a pod has no node
     PLACED = "placed"  # all its pods have nodes
     STOPPED = "stopped"  # the keeper has stopped it
+    LOST = "lost"  # GKE has taken its nodes back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Job:
         name: Name of its workload, Kueue's object for it.
         capacity: The capacity that it is admitted to. Empty if it is not admitted.
         since: The time since which a pod of it waits for a node. None if none waits.
-        stays: Whether a stopped job still has pods, or Kueue still counts them.
+        stays: Whether a job that is off still has pods, or Kueue still counts them.
     """
 
     name: str
@@ -73,7 +74,14 @@ class Start:
     job: Job
 
 
-Action = HoldBack | Release | Stop | Start
+@dataclass(frozen=True, kw_only=True)
+class Renew:
+    """Let Kueue forget what it knows of the job, and take it into the queue as a new one."""
+
+    job: Job
+
+
+Action = HoldBack | Release | Stop | Start | Renew
 
 
 def decide(
@@ -98,11 +106,13 @@ def decide(
             # The others are judged in the next round, which sees what this one has done.
             return
     yield from map(_release, _over(minutes, holds, jobs, now))
+    # Kueue forgets nothing of a job that it has not let go yet. And no pod may stand on the capacity
+    # before when the next one has its own.
     for job in jobs:
-        # Kueue forgets nothing of a job that it has not let go yet. And no pod may stand on the capacity
-        # before when the next one has its own.
         if job.stage is Stage.STOPPED and not job.stays:
             yield Start(job=job)
+        elif job.stage is Stage.LOST and not job.stays:
+            yield Renew(job=job)
 
 
 def _over(
