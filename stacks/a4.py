@@ -80,7 +80,9 @@ class A4Settings(PlacedSettings, GkeSettings):
                 f"missing, and the machines of {types[0]} start in one zone; name it with `pulumi config set "
                 "capacity.zone ZONE`"
             )
-        if zone and types and len(types) == 1 and not queued and info.data.get("transport") == "tcp":
+        # Several nodes with RDMA must be near each other, and a reservation's are.
+        needs_no_zone = info.data.get("transport") == "tcp" or types == (CapacityType.RESERVATION,)
+        if zone and types and len(types) == 1 and not queued and needs_no_zone:
             raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
         return zone
 

@@ -110,6 +110,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "cluster; choose capacity.type flexStart, or transport tcp",
     ),
     (
+        {KEY: "rdma", ZONE: "us-central1-b"},  # of a reservation, which has one already
+        "capacity.zone: only a list of capacities has a zone; remove it, or add a capacity",
+    ),
+    (
         {KEY: "roce"},
         "transport: 'roce' is not one of tcp, rdma",
     ),
