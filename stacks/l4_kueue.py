@@ -9,8 +9,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from cloud.machines import L4, allocatable_disk_gib
 from components.batch_job import BatchJob
 from components.identity import ServiceAccount, ServiceAccountArgs
-from components.kueue import Queue, QueueArgs
 from components.model_server import Autoscaling, ModelServer, ModelServerArgs
+from components.queue import Queue, QueueArgs
 from stacks import questions, vllm
 from stacks.hub_model import HubModel
 from stacks.l4 import disk_gb, pod_size

@@ -16,8 +16,8 @@ from cloud.machines import Machine
 from components.capacity_chain import NodeClass
 from components.compute_class import CLASS_LABEL, ComputeClass, ComputeClassArgs
 from components.image import Image
-from components.kueue import Queue, QueueArgs
 from components.pod_network import PodNetwork
+from components.queue import Queue, QueueArgs
 from components.rdma_network import DEVICE_CLASS, NETWORK_CARDS, RdmaNetwork
 from stacks.capacity import CapacityListSettings
 from stacks.monitoring import QUEUE

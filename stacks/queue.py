@@ -6,7 +6,8 @@ import pulumi
 
 from components.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
 from components.image import Image
-from components.kueue import Kueue, KueueArgs, Queue
+from components.kueue import Kueue, KueueArgs
+from components.queue import Queue
 from stacks import pins
 from stacks.platform import GkePlatform, Site
 from stacks.registry import RegistrySettings

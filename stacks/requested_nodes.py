@@ -7,8 +7,8 @@ from typing import Final
 
 from cloud.machines import Machine
 from components.capacity import FLEX_START_MAX_HOURS
-from components.kueue import Queue, QueueArgs
 from components.node_requests import QUEUED_NODES, NodeRequests, NodeRequestsArgs
+from components.queue import Queue, QueueArgs
 from components.standard_cluster import NodePool, NodePoolArgs
 from stacks.a4 import A4Settings
 from stacks.placement import START_MINUTES, UNCOUNTED, JobOfPods, Placement
