@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import threading
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Final
 
 from rehearsal.control_plane.api import Api
@@ -63,6 +63,8 @@ class Firewall:
         self._rules: dict[str, str] = {}
         self._names: dict[str, str] = {AGENT: _name(KONNECTIVITY_AGENT)}
         self._refused: Counter[str] = Counter()
+        self._known: list[Pod] = []
+        self._gone: set[str] = set()
         self.missing = missing()
 
     def follow(self, pods: Collection[Pod]) -> None:
@@ -76,6 +78,8 @@ class Firewall:
         with self._lock:
             own = [(pod, Peer.of(pod.tree, pod.address)) for pod in pods]
             peers = [peer for pod, peer in own if (pod.tree.get("status") or {}).get("phase") not in _ENDED]
+            self._note_gone({pod.address for pod in pods} - {peer.address for peer in peers})
+            self._known = list(pods)
             self._names |= {peer.address: _name(peer) for peer in peers}
             spaces = [space["metadata"] for space in self._api.list("v1", "Namespace")]
             by_name = self._api.list("networking.gke.io/v1alpha1", "FQDNNetworkPolicy")
@@ -99,13 +103,23 @@ class Firewall:
         with self._lock:
             self._refused += self._refused_of(pod)
             self._rules.pop(pod.address, None)
+            self._known = [other for other in self._known if other is not pod]
+            self._note_gone({pod.address})
 
     def refused(self, pods: Collection[Pod]) -> Counter[str]:
         """The number of dropped packets by connection, of these pods and of the forgotten ones."""
         with self._lock:
             return sum((self._refused_of(pod) for pod in pods), Counter(self._refused))
 
-    def _refused_of(self, pod: Pod) -> Counter[str]:
+    def _note_gone(self, addresses: Set[str]) -> None:
+        """Keeps what was refused to and from pods that have ended. Later packets to them need no answer."""
+        if new := addresses - self._gone:
+            for pod in self._known:
+                self._refused += self._refused_of(pod, new)
+            self._gone |= new
+
+    def _refused_of(self, pod: Pod, only: Set[str] | None = None) -> Counter[str]:
+        """The dropped packets of a pod by connection, with these addresses or with all that are not gone."""
         counts: Counter[str] = Counter()
         if pod.address not in self._rules:
             return counts
@@ -115,6 +129,8 @@ class Firewall:
             (refused,) = [entry["set"] for entry in json.loads(listed)["nftables"] if "set" in entry]
             for entry in refused.get("elem") or ():
                 address, protocol, port = entry["elem"]["val"]["concat"]
+                if address in self._gone or (only is not None and address not in only):
+                    continue
                 other = self._names.get(address, address)
                 source, target = (other, own) if direction == "Ingress" else (own, other)
                 service = f"{_PROTOCOLS.get(protocol, protocol)} {port or ''}".rstrip()

@@ -19,7 +19,8 @@ def test_a_ray_cluster_that_loses_a_node_moves_to_the_next_capacity_as_a_whole_a
         capacity_type=f'["{RESERVATION}", "{SPOT}"]',
         capacity_minutes="[100, 100]",
         capacity_zone="us-central1-b",
-        recipeSet='{"training.save_every_steps": 6}',
+        # Ray trains on for the 25 seconds of a node that shuts down, three steps a second.
+        recipeSet='{"training.save_every_steps": 6, "training.epochs": 30}',
     )
     stage.stack.up()
     stage.waits_for("a checkpoint", stage.saved)

@@ -50,9 +50,13 @@ class Pods:
 
     def reaches(self, client: str, server: str, port: int) -> bool:
         """Whether a pod reaches another's port. A server with a dot is an address, and no pod."""
-        address = server if "." in server else self._pod(server).address
+        address = server if "." in server else self.address_of(server)
         command = ["python", "-c", CONNECT, address, str(port)]
         return self._pod(client).process("main").execute(command, TIMEOUT)
+
+    def address_of(self, name: str) -> str:
+        """The address of a pod."""
+        return self._pod(name).address
 
     def comes_to(self, client: str, server: str, port: int, *, passes: bool) -> None:
         """Waits until a pod reaches another, or is refused."""
@@ -242,6 +246,20 @@ def test_a_pod_connects_to_its_namespace_to_https_servers_and_to_the_metadata_se
         pods.comes_to("trainer", server, port, passes=True)
     assert pods.refused(f"{LLM}/trainer to {OUTSIDE}, TCP 8443")
     assert not pods.refused(f"{LLM}/trainer to {OUTSIDE}, TCP 443")
+
+
+def test_a_packet_to_a_pod_that_has_ended_is_no_refusal(pods: Pods, apply: Apply, api: Api) -> None:
+    """The policies do not know its address any more, and nobody there needs the packet."""
+    leaver = api.create(_pod(LLM, "leaver", PODS[LLM, "trainer"]))
+    until(lambda: "the pod to be ready", lambda: is_true(api.get(leaver), "Ready"), TIMEOUT)
+    apply(manifest(PLATFORM))
+    apply(manifest(EGRESS))
+    pods.comes_to("trainer", "stranger", 8000, passes=False)
+    pods.comes_to("trainer", "leaver", PORTS[-1], passes=True)
+    address = pods.address_of("leaver")
+    api.delete(leaver, ended=True)
+    pods.comes_to("trainer", address, PORTS[-1], passes=False)
+    assert not pods.refused(f"{LLM}/trainer to {LLM}/leaver, TCP {PORTS[-1]}")
 
 
 @pytest.mark.usefixtures("outside")
