@@ -95,6 +95,7 @@ class LiveCluster:
         self.written += 1
         if keeper:
             self.plane.capacity_keeper.start(live)
+            self._timeout = max(self._timeout, _SEARCH)  # a job tries one capacity after the other
         check = readiness.awaited(tree)
         if check is None:
             return live, ""
