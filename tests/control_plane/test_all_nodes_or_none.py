@@ -142,8 +142,8 @@ def test_nodes_that_were_kept_in_vain_are_requested_again(scene: Scene) -> None:
     def will_be_requested() -> bool:
         (workload,) = scene.api.list(*WORKLOAD)
         (check,) = workload["status"]["admissionChecks"]
-        tried_again = check["state"] == "Retry" or check.get("retryCount") == 1
-        return tried_again and workload["spec"].get("active", True)
+        retries = check["state"] == "Retry" or check.get("retryCount") == 1
+        return retries and workload["spec"].get("active", True)
 
     until(lambda: "the job to wait for another request", will_be_requested, TIMEOUT)
     assert pods_of(scene.api) == []

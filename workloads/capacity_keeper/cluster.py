@@ -72,8 +72,8 @@ class Cluster:
         elif isinstance(action, Start):
             self._patch(self._workload(action.job.name), {STOPPED: None}, {"active": True})
         elif isinstance(action, Renew):
-            # Kueue 0.19.2 queues such a job no more, also when it is switched on:
-            # https://github.com/kubernetes-sigs/kueue/pull/14874. It makes another workload for the job.
+            # Kueue makes another workload for the job. Kueue 0.19.2 would not queue this one again:
+            # https://github.com/kubernetes-sigs/kueue/pull/14874
             self._call("DELETE", self._workload(action.job.name))
 
     def _workload(self, name: str) -> str:
