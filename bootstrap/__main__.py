@@ -10,9 +10,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bootstrap import program
 from bootstrap.settings import Settings
-from components.retries import wait_out_refusals
-from stacks import scenarios
-from stacks.reader import ConfigReader, SettingsError
+from components.base.retries import wait_out_refusals
+from stacks import scenario_modules
+from stacks.settings.reader import ConfigReader, SettingsError
 
 try:
     settings = ConfigReader.of_program().read(Settings)
@@ -20,5 +20,5 @@ except SettingsError as error:
     raise pulumi.RunError(str(error)) from None
 
 wait_out_refusals()
-for name, value in program.build(settings, scenarios()).items():
+for name, value in program.build(settings, scenario_modules()).items():
     pulumi.export(name, value)

@@ -12,7 +12,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from stacks.accounts import PROJECT_ROLES
+from stacks.settings.accounts import PROJECT_ROLES
 
 _ACT_AS: Final = "roles/iam.serviceAccountUser"
 

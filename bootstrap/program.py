@@ -11,7 +11,7 @@ from bootstrap import roles
 from bootstrap.accounts import stack_accounts
 from bootstrap.federation import DEPLOYS, PREVIEWS, Forge, admit, github, gitlab, job_identity
 from bootstrap.settings import Settings
-from components.project_services import ProjectServices, ProjectServicesArgs
+from components.base.project_services import ProjectServices, ProjectServicesArgs
 
 _APIS: Final = (
     "cloudkms.googleapis.com",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from components.token import HuggingFaceToken, WandbKey
+from components.identity.token import HuggingFaceToken, WandbKey
 
 # Roles that read the stacks' resources, to compare them with the state. None of them reads a secret's payload
 # or an object in a bucket, and none allows acting as another account.

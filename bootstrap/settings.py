@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from stacks import scenarios
-from stacks.reader import GoogleSettings, Hint
+from stacks import scenario_modules
+from stacks.settings.reader import GoogleSettings, Hint
 
 # `llm-STACK-finetune` has at most 30 characters.
 _STACK: Final = re.compile("[a-z0-9]([a-z0-9-]{0,15}[a-z0-9])?")
@@ -49,7 +49,7 @@ class Settings(GoogleSettings):
     @field_validator("stacks")
     @classmethod
     def _have_scenarios(cls, stacks: dict[str, str]) -> dict[str, str]:
-        known = scenarios()
+        known = scenario_modules()
         for stack, scenario in stacks.items():
             if scenario not in known:
                 raise ValueError(f"{scenario!r} of {stack} is not one of {', '.join(known)}")

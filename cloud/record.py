@@ -98,8 +98,8 @@ class Minutes:
         delete: Minutes until it is gone.
         when: Whether this entry holds for a resource with these inputs.
         source: Where the figures were published.
-        assumption: If nobody published the figure: the id of the row in operations/first_run/assumptions.yaml
-            that says how we guessed its order of magnitude.
+        assumption: If nobody published the figure: the id of the row in
+            operations/assumptions/assumptions.yaml that says how we guessed its order of magnitude.
     """
 
     create: float | None = None
@@ -190,7 +190,7 @@ class Record:
         replaced_when: Inputs, each with a function of old and new value. It says whether the change replaces.
         kept: Inputs in blocks that stay as they are when the program no longer states them, with blanks
             between them: optional and computed in the provider's schema. For the inputs that are in no block
-            the SDK says so (`stays` of rehearsal/schema.py).
+            the SDK says so (`stays` of rehearsal/rules/schema.py).
         defaults: Inputs, each with the value that is the same as no value.
         sets: Lists in which order and duplicates mean nothing, with blanks between them.
         deletes_first: Whether a replacement deletes the old resource first with any name.

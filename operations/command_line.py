@@ -22,10 +22,10 @@ _INTERRUPTED: Final = 130
 # is imported.
 COMMANDS: Final = {
     "preflight": "operations.preflight",
-    "cost": "operations.cost",
+    "cost": "operations.cost.command",
     "leftovers": "operations.leftovers.command",
     "status": "operations.status.command",
-    "first-run": "operations.first_run.command",
+    "first-run": "operations.assumptions.command",
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",

@@ -7,8 +7,8 @@ from typing import Final
 from cloud.container import CLUSTER
 from engine.project import ROOT, known_stacks
 from operations import network_policies
-from operations.credentials import clients_of
 from operations.errors import OperationError
+from operations.google.credentials import clients_of
 from operations.previews import checkout, comment, sources
 from operations.previews.changes import Kind, Previews, StackPreview
 from operations.previews.forges import LIMITS

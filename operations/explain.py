@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from components.remedies import what_to_do
+from components.base.remedies import what_to_do
 from engine.recorder import AFTERMATH
 from engine.text import visible
 from operations.errors import OperationError

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cloud.container import CLUSTER
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, CallError
+from operations.google.clients import Clients
 from operations.previews.changes import Change, Kind, Property
 from operations.state import Resource, State
 from operations.status.cluster import Cluster, from_google

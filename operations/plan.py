@@ -13,7 +13,7 @@ from engine.configuration import configuration
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
-from stacks.reader import as_text, keys_of
+from stacks.settings.reader import as_text, keys_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class StackPlan:
     @property
     def has_runs(self) -> bool:
         """Whether something of its scenario trains and then ends, so that it can have a time limit."""
-        scenario = stacks.scenarios()[str(self.setting("scenario"))]
+        scenario = stacks.scenario_modules()[str(self.setting("scenario"))]
         return "maxRunHours" in keys_of(scenario.Settings)
 
     def of_type(self, *types: str) -> Iterator[Planned]:

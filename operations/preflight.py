@@ -26,11 +26,11 @@ from operations.checks.project import check_apis, check_permissions, check_proje
 from operations.checks.quotas import check_quotas
 from operations.checks.reservations import check_reservations
 from operations.checks.served_run import check_served_run
-from operations.clients import Clients
-from operations.consumers import OwnProject, counted_here, off_elsewhere
-from operations.credentials import clients_of
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
+from operations.google.clients import Clients
+from operations.google.consumers import OwnProject, counted_here, off_elsewhere
+from operations.google.credentials import clients_of
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from engine import lookup
 from engine.project import ROOT, project_name
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
+from operations.google.clients import Clients
 
 # Regular expression for the suffix that Pulumi adds to a logical name.
 RANDOM_SUFFIX: Final = "-[0-9a-f]{7}"

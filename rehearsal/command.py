@@ -12,7 +12,7 @@ from engine.errors import EngineError, writing
 from engine.project import parse_override
 from engine.text import visible
 from rehearsal import interruption
-from rehearsal.faults import KINDS
+from rehearsal.fakes.faults import KINDS
 from rehearsal.lifecycle import Lifecycle
 from rehearsal.session import Rehearsal
 from rehearsal.stock import CAPACITIES

@@ -23,7 +23,7 @@ _SIGNS: Final = {
     "replace": ("+-", "magenta"),
     "delete": ("-", "red"),
 }
-# The sentence of components/retries.py, which the program prints for a person who waits.
+# The sentence of components/base/retries.py, which the program prints for a person who waits.
 _WAIT: Final = re.compile(r"(?P<name>\S+) waits: (?P<reason>.*); tried again in ")
 # The engine's own message about the same retry.
 _RETRY: Final = "due to on-error hook request"

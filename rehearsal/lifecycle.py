@@ -16,8 +16,8 @@ from rehearsal import schedule
 from rehearsal.capacity_search import tries_of, way_through
 from rehearsal.display import OperationLog, head, path_line, say, show_plan
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_provider import change_by_hand
-from rehearsal.faults import KINDS, Operation, kinds_of
+from rehearsal.fakes.faults import KINDS, Operation, kinds_of
+from rehearsal.fakes.provider import change_by_hand
 from rehearsal.session import Rehearsal
 
 if TYPE_CHECKING:

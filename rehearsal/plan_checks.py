@@ -17,7 +17,7 @@ from cloud.nodes import node_labels
 from cloud.record import Problem
 from engine.plan import Plan, Planned
 from rehearsal import rules
-from rehearsal.fake_cloud import CLUSTER, NODE_POOL
+from rehearsal.fakes.cloud import CLUSTER, NODE_POOL
 from rehearsal.rules import kueue, pod_security, pods
 from rehearsal.rules.kinds import ALWAYS_THERE, RELEASE, namespace_of, pod_templates
 

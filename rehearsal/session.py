@@ -18,31 +18,33 @@ from engine.configuration import configuration
 from engine.go_build import Log
 from engine.plan import Plan
 from engine.recorder import Result
-from rehearsal import finished_run, foreign, plan_checks
-from rehearsal.cloud_build_server import CloudBuildServer
-from rehearsal.cloud_run_server import CloudRunServer
-from rehearsal.dynamic_provider import dynamic_provider
+from rehearsal import plan_checks
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import CLUSTER, FakeCloud
-from rehearsal.fake_google import FakeGoogle
-from rehearsal.fake_kubernetes import FakeKubernetes
-from rehearsal.fake_provider import FakeProvider
-from rehearsal.faults import Faults
+from rehearsal.fakes import existing_resources as foreign
+from rehearsal.fakes import finished_run
+from rehearsal.fakes.cloud import CLUSTER, FakeCloud
+from rehearsal.fakes.cloud_build_server import CloudBuildServer
+from rehearsal.fakes.cloud_run_server import CloudRunServer
+from rehearsal.fakes.dynamic_provider import dynamic_provider
+from rehearsal.fakes.faults import Faults
+from rehearsal.fakes.google import FakeGoogle
+from rehearsal.fakes.kubernetes import FakeKubernetes
+from rehearsal.fakes.provider import FakeProvider
+from rehearsal.fakes.provider_server import Servicer, serving
+from rehearsal.fakes.vault import Vault
 from rehearsal.inline_stack import InlineStack, silence
-from rehearsal.provider_server import Servicer, serving
 from rehearsal.stand_ins.bucket import Buckets
-from rehearsal.vault import Vault
 from rehearsal.workspace import Workspace, folder_of_its_own
 
 if TYPE_CHECKING:
     from rehearsal.control_plane import ControlPlane
-    from rehearsal.live_cluster import LiveCluster
+    from rehearsal.live.cluster import LiveCluster
 
 # Operations at the same time. The engine's default depends on the machine's cores.
 _PARALLEL: Final = 64
 # The engine's words about a protected resource, after its URN.
 _PROTECTED: Final = "because it is protected"
-# The end of the URN of every stack's bucket, as in components/bucket.py.
+# The end of the URN of every stack's bucket, as in components/storage/bucket.py.
 _OF_THE_BUCKET: Final = "**-bucket"
 
 
@@ -244,8 +246,8 @@ class Rehearsal:
         if self._plane is None:
             return FakeKubernetes(self.cloud, self.faults)
         # Most rehearsals do not need these modules.
-        from rehearsal.applied_objects import ApplyingKubernetes
-        from rehearsal.live_cluster import LiveCluster
+        from rehearsal.live.applied_objects import ApplyingKubernetes
+        from rehearsal.live.cluster import LiveCluster
 
         self.cluster = LiveCluster(self._plane, self.cloud)
         return ApplyingKubernetes(self.cloud, self.faults, self.cluster)

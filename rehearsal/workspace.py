@@ -16,7 +16,7 @@ from engine.command import Engine
 from engine.configuration import Configuration
 from engine.lock import held
 from engine.project import PROJECT_FILE
-from rehearsal.vault import KEY, Vault
+from rehearsal.fakes.vault import KEY, Vault
 
 # The folder in which the program writes files for the engine, in its working directory.
 _WRITTEN: Final = ".build"

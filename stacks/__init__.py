@@ -1,4 +1,4 @@
-"""The scenarios. Each is a module with its `Settings` and a function `build` that declares its components."""
+"""Builds the scenario that a stack's configuration names."""
 
 import importlib
 import pkgutil
@@ -9,14 +9,22 @@ import pulumi
 from google.auth.exceptions import DefaultCredentialsError
 
 from cloud.credentials import CredentialSettings, find_credentials
-from components.retries import wait_out_refusals
-from stacks.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean, is_secret, keys_of
-from stacks.shared_settings import StackSettings
+from components.base.retries import wait_out_refusals
+from stacks import scenarios
+from stacks.settings.reader import (
+    PROVIDER_SECRETS,
+    ConfigReader,
+    SettingsError,
+    did_you_mean,
+    is_secret,
+    keys_of,
+)
+from stacks.settings.shared_settings import StackSettings
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
 
-def scenarios() -> dict[str, ModuleType]:
+def scenario_modules() -> dict[str, ModuleType]:
     """The module of every scenario, by the scenario's name."""
     modules = {name: _module(name) for name in _module_names()}
     return {name: scenario for name, scenario in modules.items() if scenario}
@@ -31,7 +39,7 @@ def scenario_of(config: ConfigReader) -> ModuleType:
     name = config.text("scenario")
     if name in _module_names() and (scenario := _module(name)):
         return scenario
-    names = list(scenarios())
+    names = list(scenario_modules())
     problem = f"missing; set it with `pulumi config set scenario {'|'.join(names)}`"
     if name is not None:
         problem = f"{name!r} is not one of {', '.join(names)}{did_you_mean(name, names)}"
@@ -115,11 +123,11 @@ def settings(stack: str, project: str, values: Mapping[str, str]) -> StackSettin
 
 
 def _module_names() -> list[str]:
-    """The names of this package's modules, with hyphens, as scenarios are named."""
-    return [module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)]
+    """The names of the modules in `stacks/scenarios`, with hyphens, as scenarios are named."""
+    return [module.name.replace("_", "-") for module in pkgutil.iter_modules(scenarios.__path__)]
 
 
 def _module(name: str) -> ModuleType | None:
     """The module of a name with hyphens, if it is a scenario."""
-    module = importlib.import_module(f"{__name__}.{name.replace('-', '_')}")
+    module = importlib.import_module(f"{scenarios.__name__}.{name.replace('-', '_')}")
     return module if hasattr(module, "build") else None

@@ -5,10 +5,10 @@ from typing import Final
 
 import pulumi
 
-from components.monitoring import Monitoring
-from components.pod_metrics import SERVER_PORT, TRAINER_PORT, PodMetrics, PodMetricsArgs
+from components.monitoring.monitoring import Monitoring
+from components.monitoring.pod_metrics import SERVER_PORT, TRAINER_PORT, PodMetrics, PodMetricsArgs
 from stacks.platform import GkePlatform, Site
-from stacks.shared_settings import StackSettings
+from stacks.settings.shared_settings import StackSettings
 
 # The charts of every scenario whose accelerators are GPUs, and those of a TPU slice.
 GPUS: Final = ("accelerators", "gpus", "pods")

@@ -8,14 +8,10 @@ from typing import Final
 
 import pulumi
 
-from components.bucket import Bucket, BucketArgs, ExistingBucket, ExistingBucketArgs, Storage
-from components.cluster import AutopilotCluster, Cluster, ClusterArgs
-from components.component import Component
-from components.identity import Identity, ServiceAccount, ServiceAccountArgs
-from components.image import Image
-from components.mirror import Mirror, MirrorArgs
-from components.monitoring import Monitoring, MonitoringArgs, Names
-from components.namespace import (
+from components.base.component import Component
+from components.base.project_services import ProjectServices, ProjectServicesArgs
+from components.cluster.cluster import AutopilotCluster, Cluster, ClusterArgs
+from components.cluster.namespace import (
     EGRESS_TO_GOOGLE_AND_HUB,
     EGRESS_TO_HTTPS,
     EGRESS_TO_PLATFORM,
@@ -23,13 +19,17 @@ from components.namespace import (
     Namespace,
     NamespaceArgs,
 )
-from components.network import ClusterSubnet
-from components.pod_metrics import INGRESS_TO_METRICS
-from components.project_services import ProjectServices, ProjectServicesArgs
-from components.ray import INGRESS_FROM_PLATFORM
-from components.standard_cluster import NodePool, StandardCluster
-from stacks.network import cluster_subnet
-from stacks.shared_settings import BucketSettings, Egress, GkeSettings, StackSettings
+from components.cluster.standard_cluster import NodePool, StandardCluster
+from components.identity.identity import Identity, ServiceAccount, ServiceAccountArgs
+from components.image.image import Image
+from components.image.mirror import Mirror, MirrorArgs
+from components.monitoring.monitoring import Monitoring, MonitoringArgs, Names
+from components.monitoring.pod_metrics import INGRESS_TO_METRICS
+from components.network.network import ClusterSubnet
+from components.storage.bucket import Bucket, BucketArgs, ExistingBucket, ExistingBucketArgs, Storage
+from components.workload.ray import INGRESS_FROM_PLATFORM
+from stacks.settings.network import cluster_subnet
+from stacks.settings.shared_settings import BucketSettings, Egress, GkeSettings, StackSettings
 
 _EGRESS: Final[Mapping[Egress, Sequence[Path]]] = {
     "https": (EGRESS_TO_PLATFORM, EGRESS_TO_HTTPS),

@@ -15,7 +15,7 @@ from engine.plan import Plan, Planned
 from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
 from rehearsal.session import Rehearsal
-from stacks.reader import keys_of
+from stacks.settings.reader import keys_of
 from tests.once import kept_open, once
 
 # With the setting `imageUri` a stack builds no image. tests/stacks/test_run_images.py tests image builds.
@@ -41,7 +41,7 @@ def mostly_slow(stacks: Iterable[str], *, quick: Collection[str]) -> list[Any]:
 @cache
 def keys_of_stack(stack: str) -> frozenset[str]:
     """The keys that the stack file of a scenario may have, such as `capacity.type`."""
-    return frozenset(keys_of(stacks.scenarios()[stack].Settings))
+    return frozenset(keys_of(stacks.scenario_modules()[stack].Settings))
 
 
 def stacks_with(*keys: str) -> list[str]:

@@ -28,7 +28,7 @@ from operations.serving.load import AT_ONCE, TOKENS, Load, measure, require_clie
 
 _RESULTS: Final = Path(__file__).with_name("results-cpu.md")
 _PYTHON: Final = ROOT / ".venv-serving/bin/python"
-_VLLM: Final = ROOT / "rehearsal/run/vllm-cpu/vllm"
+_VLLM: Final = ROOT / "rehearsal/running_pods/vllm-cpu/vllm"
 _PORT: Final = 8117
 _START_S: Final = 1200.0
 _FORM: Final = Form(prompt="Translate to emoji: {text}")
@@ -122,7 +122,9 @@ def _commit() -> str:
             ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
 
-    changed = git("status", "--porcelain", "--", "operations/serving", "rehearsal/run", "benchmarks/serving")
+    changed = git(
+        "status", "--porcelain", "--", "operations/serving", "rehearsal/running_pods", "benchmarks/serving"
+    )
     return git("rev-parse", "--short=12", "HEAD").strip() + (" with changes" if changed.strip() else "")
 
 

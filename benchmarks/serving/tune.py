@@ -14,7 +14,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "workloads")]
 def main(folder: Path) -> None:
     """Makes the models."""
     from finetune.__main__ import main as finetune
-    from rehearsal.run.tiny import hide_progress_bars, make_hub, make_recipe, make_text_model, make_texts
+    from rehearsal.running_pods.tiny import (
+        hide_progress_bars,
+        make_hub,
+        make_recipe,
+        make_text_model,
+        make_texts,
+    )
 
     hide_progress_bars()
     make_texts(folder)

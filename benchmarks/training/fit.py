@@ -48,7 +48,7 @@ from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
 from finetune.rows import to_conversations  # noqa: E402
 from finetune.tokens import NOT_TRAINED  # noqa: E402
 from finetune.training import assemble, sft_arguments  # noqa: E402
-from rehearsal.run import tiny  # noqa: E402
+from rehearsal.running_pods import tiny  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProce
 from benchmarks.training.published import config_of
 from finetune.recipe import RECIPES, load_recipe
 from finetune.sections import Data
-from rehearsal.run import tiny
+from rehearsal.running_pods import tiny
 
 SEED = 3
 # The vocabulary is a third of the weights, as in Gemma 3 1B. A picture is 256 patches and 64 tokens of text.

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final
 import pulumi
 from pulumi import dynamic
 
-from components.clock import Clock
-from components.once import OnceProvider
+from components.base.clock import Clock
+from components.base.once import OnceProvider
 
 _RESULTS: Final = ("uri", "build", "log")
 
@@ -28,7 +28,7 @@ class CloudBuildProvider(OnceProvider):
             OnceError: If there is no image. The message has the reason and the next step.
         """
         # Imported here, so that a preview does not load Google's client library.
-        from components.cloud_build.run import BuildRun
+        from components.cloud_build.build import BuildRun
 
         results = BuildRun(props, self._endpoints, self._credentials, Clock()).run()
         return dynamic.CreateResult(results["build"], {**props, **results})

@@ -13,7 +13,7 @@ from typing import Final
 import pulumi
 from docker.utils.build import exclude_paths
 
-from components.fingerprint import fingerprint
+from components.base.fingerprint import fingerprint
 
 # Relative to the project, where `pulumi` runs, because the state records the path of the uploaded file.
 ARCHIVES: Final = Path(".build")

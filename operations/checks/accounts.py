@@ -5,11 +5,11 @@ from typing import Final
 
 from cloud.iam import ACT_AS
 from operations.checks.policies import Members, members_of
-from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown
+from operations.google.clients import Clients
 from operations.plan import StackPlan
-from stacks.accounts import PROJECT_ROLES
+from stacks.settings.accounts import PROJECT_ROLES
 
 _BOOTSTRAP: Final = "run `pulumi up` of the bootstrap, which makes it (docs/merge-requests.md)"
 

@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 
 _PERMISSIONS: Final = ("storage.buckets.getIamPolicy", "storage.buckets.setIamPolicy")

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from operations.checks import first_rows, hub
 from operations.checks.first_rows import MOST_BYTES, FirstRows, RowsError
-from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 
 _DRY_RUN: Final = "a dry run reads them all: docs/training/own-data.md, step 3"

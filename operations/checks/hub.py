@@ -20,13 +20,13 @@ from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
 from cloud.secretmanager import SECRET
-from operations.clients import Clients
-from operations.credentials import decrypted
+from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
-from operations.machines import containers_of
+from operations.google.clients import Clients
+from operations.google.credentials import decrypted
+from operations.google.retries import retrying
 from operations.plan import StackPlan
-from operations.retries import retrying
 
 _TIMEOUT_S: Final = 20.0
 _VIEWER: Final = "https://datasets-server.huggingface.co"

@@ -10,12 +10,12 @@ from tenacity import retry_if_exception_type, retry_if_result
 
 from cloud.artifactregistry import REPOSITORY
 from cloud.inputs import is_unknown
-from operations.clients import Clients
+from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
-from operations.machines import containers_of
+from operations.google.clients import Clients
+from operations.google.retries import retrying
 from operations.plan import StackPlan
-from operations.retries import retrying
 
 _TIMEOUT_S: Final = 20.0
 # https://github.com/opencontainers/distribution-spec/blob/main/spec.md

@@ -5,9 +5,9 @@ from typing import Final
 
 from cloud.kms import AGENTS, ENCRYPTER
 from operations.checks.policies import Members, members_of
-from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown
+from operations.google.clients import Clients, last
 from operations.plan import StackPlan
 
 _API: Final = "cloudkms.v1"

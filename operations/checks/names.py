@@ -6,9 +6,9 @@ from cloud import records
 from cloud.inputs import is_unknown
 from cloud.storage import BUCKET
 from engine.errors import EngineError
-from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
+from operations.google.clients import Clients
 from operations.leftovers.kinds import ListedKind
 from operations.plan import StackPlan
 from operations.state import Backend, State

@@ -12,10 +12,10 @@ from typing import Any, Final
 from cloud.container import CLUSTER
 from cloud.inputs import texts
 from operations.checks.shared_network import check_host
-from operations.clients import Clients, last
+from operations.cost.machines import cloud_run_of, machines_of
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem
-from operations.machines import cloud_run_of, machines_of
+from operations.google.clients import Clients, last
 from operations.plan import StackPlan
 
 # Cloud Run takes addresses in blocks of 16 and keeps them for a while. It needs twice as many as instances,

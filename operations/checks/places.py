@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from cloud.run import L4_REGIONS
-from operations.clients import Clients, last
+from operations.cost.machines import Machines, cloud_run_of, machines_of
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
-from operations.machines import Machines, cloud_run_of, machines_of
+from operations.google.clients import Clients, last
 from operations.plan import StackPlan
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from operations.clients import Clients
 from operations.errors import CallError
+from operations.google.clients import Clients
 
 Members = Collection[tuple[str, str]]
 

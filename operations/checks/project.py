@@ -7,9 +7,9 @@ from typing import Final
 from cloud import iam, records, run
 from cloud.serviceaccount import ACCOUNT
 from cloud.serviceusage import SERVICE
-from operations.clients import Clients
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 
 # https://docs.cloud.google.com/resource-manager/reference/rest/v3/projects/testIamPermissions

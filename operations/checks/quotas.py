@@ -15,11 +15,11 @@ from cloud.cloudbuild import API as CLOUD_BUILD
 from cloud.cloudbuild import BUILD, CPU_QUOTA, OPEN_REGIONS
 from cloud.compute import API as COMPUTE
 from cloud.run import API as RUN
-from components.capacity import CapacityType
-from components.cloud_build.run import MACHINE
-from operations.clients import Clients
+from components.cloud_build.build import MACHINE
+from components.cluster.capacity import CapacityType
+from operations.cost.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of
 from operations.findings import Finding, Level, fine, problem, unknown, warning
-from operations.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 
 # Google grants it with the first deployment on a GPU in a region.

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from components.capacity import Reservation
-from operations.clients import Clients, last
+from components.cluster.capacity import Reservation
+from operations.cost.machines import Machines, machines_of
 from operations.errors import CallError
 from operations.findings import Finding, Level, fine, problem, unknown, warning
-from operations.machines import Machines, machines_of
+from operations.google.clients import Clients, last
 from operations.plan import StackPlan
 
 # States in which Google will deliver what was asked for.

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from cloud.storage import FINISHED_RUN
-from components.run_lookup import RunError, RunFiles, result_of
-from operations.clients import Clients
+from components.finished_run.lookup import RunError, RunFiles, result_of
 from operations.findings import Finding, fine, problem
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 
 _SETTINGS: Final = ("servedRun", "bucket", "bucketName")

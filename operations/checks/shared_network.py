@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from operations.checks.policies import members_of
-from operations.clients import Clients, last
 from operations.errors import CallError
 from operations.findings import Finding, problem, unknown
+from operations.google.clients import Clients, last
 
 _GKE_API: Final = "container.googleapis.com"
 _USER: Final = "roles/compute.networkUser"

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from engine.text import visible
 from operations import plan
-from operations.credentials import clients_of
 from operations.findings import cell, folding
+from operations.google.credentials import clients_of
 from operations.leftovers.footprint import footprints
 from operations.leftovers.search import Findings, Leftover, search
 from operations.options import add_set, add_shared

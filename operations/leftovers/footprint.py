@@ -13,7 +13,7 @@ from cloud.container import CLUSTER, NODE_POOL
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
 from cloud.storage import BUCKET
-from operations.clients import last
+from operations.google.clients import last
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State
 

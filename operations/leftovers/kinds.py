@@ -15,8 +15,8 @@ from cloud.discovery import discovery
 from cloud.record import Listing
 from cloud.run import JOB, SERVICE
 from cloud.serviceaccount import ACCOUNT
-from operations.clients import Clients, last
 from operations.errors import CallError
+from operations.google.clients import Clients, last
 from operations.leftovers.footprint import FIREWALL_RULE, Candidate, Footprint
 
 Item = Mapping[str, Any]

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cloud.compute import NETWORK, SUBNETWORK
-from operations.clients import Clients
-from operations.consumers import OwnProject, counted_here, off_elsewhere
 from operations.errors import CallError
+from operations.google.clients import Clients
+from operations.google.consumers import OwnProject, counted_here, off_elsewhere
 from operations.leftovers.footprint import Belonging, Candidate, Footprint
 from operations.leftovers.kinds import Bindings, Kind, kinds
 

@@ -9,8 +9,8 @@ import requests
 from tenacity import retry_if_exception_type
 
 from operations.errors import OperationError
+from operations.google.retries import retrying
 from operations.previews.comment import MARKER
-from operations.retries import retrying
 
 T = TypeVar("T")
 

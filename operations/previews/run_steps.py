@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from engine.errors import EngineError
-from operations.clients import Clients
-from operations.credentials import clients_of
 from operations.errors import OperationError
+from operations.google.clients import Clients
+from operations.google.credentials import clients_of
 from operations.previews.changes import RunChange, StackPreview
 from operations.state import Backend
 from operations.status import metrics

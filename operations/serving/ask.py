@@ -6,8 +6,8 @@ from functools import partial
 from threading import Timer
 from typing import Final
 
-from operations.credentials import clients_of
 from operations.errors import OperationError
+from operations.google.credentials import clients_of
 from operations.options import add_connection
 from operations.serving import chat
 from operations.serving.connection import connected

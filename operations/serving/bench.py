@@ -10,8 +10,8 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from operations.credentials import clients_of
 from operations.findings import cell, folding
+from operations.google.credentials import clients_of
 from operations.options import add_connection
 from operations.serving import chat
 from operations.serving.connection import connected

@@ -12,8 +12,8 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from cloud.container import CLUSTER
-from operations.clients import Clients, last
 from operations.errors import ODD_ANSWER, CallError, OperationError
+from operations.google.clients import Clients, last
 from operations.serving.port_forward import PortForward
 from operations.serving.server import PodServer, RunServer, server_of
 from operations.state import State

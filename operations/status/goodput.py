@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
+from operations.google.clients import Clients
 
 # Seconds that the run has trained, all its tries together (workloads/ending/time_limit.py).
 _TIME: Final = "time.json"

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from cloud.container import CLUSTER
 from cloud.run import JOB, SERVICE
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, CallError, OperationError
+from operations.google.clients import Clients
 from operations.state import Resource, State
 from operations.status import capacity, cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from operations.clients import Clients
 from operations.errors import ODD_ANSWER, OperationError
+from operations.google.clients import Clients
 from operations.status import goodput
 from operations.status.goodput import Goodput
 

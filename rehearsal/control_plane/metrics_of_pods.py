@@ -18,7 +18,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from rehearsal.control_plane.api import Api, Object, is_true, until
-from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 _VERSION, _KIND = "autoscaling.gke.io/v1beta1", "AutoscalingMetric"
 _GROUP: Final = "custom.metrics.k8s.io"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cloud.kubernetes import is_awaited
 from rehearsal.control_plane.api import Api, Object, condition, is_true
-from rehearsal.fake_cloud import Rejected
+from rehearsal.fakes.cloud import Rejected
 
 _RAY_CLUSTER: Final = "ray.io/cluster"
 # Values of `jobDeploymentStatus` at the end (KubeRay's rayjob_controller.go).

@@ -12,11 +12,11 @@ from urllib.parse import parse_qs, urlsplit
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import ApiError, Object
 from rehearsal.control_plane.kwok import KUBELET_PORT
-from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.pods.firewall import Firewall
 from rehearsal.pods.konnectivity import Konnectivity
 from rehearsal.pods.network import write_hosts
 from rehearsal.pods.pod import Machine, Pod
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 _SECONDS: Final = 0.3
 # Seconds of a pod on a spot node that is lost: https://cloud.google.com/kubernetes-engine/docs/concepts/spot-vms

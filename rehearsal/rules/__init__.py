@@ -6,8 +6,7 @@ from typing import Any
 from cloud import records
 from cloud import rules as google
 from cloud.record import Problem
-from rehearsal import schema
-from rehearsal.rules import kinds
+from rehearsal.rules import kinds, schema
 
 
 def problems(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:

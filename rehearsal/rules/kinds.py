@@ -20,8 +20,7 @@ from cloud.inputs import at, is_unknown, objects, texts
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
 from engine.secrets import SECRET
-from rehearsal import schema
-from rehearsal.rules import pods, ray
+from rehearsal.rules import pods, ray, schema
 
 # GKE's regular channel in November 2026.
 KUBERNETES: Final = "1.35.0"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rehearsal.loopback import Request
+from rehearsal.stand_ins.loopback import Request
 
 # The code of an answer that ends the connection without a word.
 HANG_UP: Final = 0

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.stand_ins.answers import HANG_UP, Answer, send, token_of
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 _BUCKET: Final = "b/([a-z0-9][a-z0-9._-]+)"
 _PATH: Final = re.compile(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.stand_ins.answers import Answer, send, token_of
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 _PATH: Final = re.compile(
     r"(?:/api)?(?:/(models|datasets))?/([^/]+/[^/]+)(?:/(revision|tree|paths-info|resolve|preupload|commit)/([^/]+))?(?:/(.*))?"

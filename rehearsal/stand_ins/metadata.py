@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.stand_ins.answers import send
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 
 class MetadataServer(LoopbackServer):

@@ -79,5 +79,5 @@ def declare() -> Declared:
 
 
 def _build(resources: Declared) -> Any:
-    outputs = program.build(SETTINGS, stacks.scenarios())
+    outputs = program.build(SETTINGS, stacks.scenario_modules())
     return pulumi.Output.all(**outputs).apply(resources.outputs.update)

@@ -14,9 +14,9 @@ from bootstrap.settings import Settings
 from cloud import iam, records
 from engine.project import ROOT, known_stacks
 from operations.previews.stack_inputs import stack_file
-from stacks import scenarios
-from stacks.accounts import PROJECT_ROLES
-from stacks.reader import ConfigReader, SettingsError, as_text
+from stacks import scenario_modules
+from stacks.settings.accounts import PROJECT_ROLES
+from stacks.settings.reader import ConfigReader, SettingsError, as_text
 from tests import inventory
 from tests.bootstrap.declared import PROJECT_ROLE, SETTINGS, VALUES, Declared
 
@@ -92,7 +92,7 @@ def test_an_account_of_the_bootstrap_has_the_roles_that_a_stack_gives_its_own(st
     """The roles in the project, which only the bootstrap can grant when the pipelines run the stack."""
     rows = inventory.written(stack).items()
     granted = {row["inputs"]["role"] for key, row in rows if key.startswith(f"{PROJECT_ROLE} ")}
-    scenario = scenarios()[stack_file(stack)["scenario"]]
+    scenario = scenario_modules()[stack_file(stack)["scenario"]]
     assert granted == {role for purpose in scenario.Settings.purposes() for role in PROJECT_ROLES[purpose]}
 
 

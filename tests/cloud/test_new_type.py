@@ -11,10 +11,10 @@ import pytest
 import cloud
 from cloud import records
 from operations.checks.project import needed
+from operations.cost.quantities import by_use
 from operations.leftovers.footprint import Candidate
 from operations.leftovers.kinds import kinds
 from operations.plan import StackPlan
-from operations.quantities import by_use
 from rehearsal import schedule
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal

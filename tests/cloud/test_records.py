@@ -8,7 +8,7 @@ import pytest
 
 from cloud import records
 from cloud.record import EVERY_INPUT, PROJECT_NUMBER, Operation, Record
-from rehearsal.schema import _declared, _shape, args_class
+from rehearsal.rules.schema import _declared, _shape, args_class
 
 OF_GOOGLE = [record for record in records.every().values() if record.type.startswith("gcp:")]
 CLUSTER = "gcp:container/cluster:Cluster"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from components.clock import Clock, Interrupted
+from components.base.clock import Clock, Interrupted
 
 
 @dataclass

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from components.capacity import Capacity, CapacityType, Reservation
+from components.cluster.capacity import Capacity, CapacityType, Reservation
 
 OWN = Reservation(name="b200")
 SHARED = Reservation(name="b200", project="owner-project", block="block-1", sub_block="sub-2")

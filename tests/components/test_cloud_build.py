@@ -18,12 +18,12 @@ from google.auth.exceptions import DefaultCredentialsError
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from cloud.credentials import NO_SETTINGS
-from components.calls import OUTAGE, CallError, Calls
-from components.clock import Clock, Interrupted
+from components.base.calls import OUTAGE, CallError, Calls
+from components.base.clock import Clock, Interrupted
+from components.base.once import OnceError
 from components.cloud_build import CloudBuildProvider
-from components.cloud_build.run import BuildRun
-from components.once import OnceError
-from rehearsal.provider_server import to_struct
+from components.cloud_build.build import BuildRun
+from rehearsal.fakes.provider_server import to_struct
 from tests.components.fake_clock import FakeClock
 from tests.rehearsal.scripted_google import BuildLifecycle, ErrorAnswer, ScriptedCloudBuild
 

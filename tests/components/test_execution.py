@@ -9,9 +9,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import RefreshError, TransportError
 
 from cloud.credentials import NO_SETTINGS
-from components.job_run import run
-from components.once import OnceError
-from rehearsal.fake_cloud import FakeCloud
+from components.base.once import OnceError
+from components.execution.job import run
+from rehearsal.fakes.cloud import FakeCloud
 from tests.components.fake_clock import FakeClock
 from tests.rehearsal.scripted_google import ErrorAnswer, SlowCloudRun
 

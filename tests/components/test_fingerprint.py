@@ -5,7 +5,7 @@ import re
 import pulumi
 import pytest
 
-from components.fingerprint import PartlyKnown, fingerprint, hashed_name, joined, outputs_in
+from components.base.fingerprint import PartlyKnown, fingerprint, hashed_name, joined, outputs_in
 
 
 def test_the_same_content_has_the_same_digest_in_any_order_of_keys() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.image import Image, ImageRepository
+from components.image.image import Image, ImageRepository
 
 DIGEST = f"@sha256:{'0123456789abcdef' * 4}"
 

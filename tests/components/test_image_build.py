@@ -9,10 +9,10 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.base.project_services import ProjectServices, ProjectServicesArgs
 from components.cloud_build.context import BuildContext
-from components.cloud_build.image_build import ImageBuild, ImageBuildArgs
-from components.image import ContainerRepository, ContainerRepositoryArgs
-from components.project_services import ProjectServices, ProjectServicesArgs
+from components.image.image import ContainerRepository, ContainerRepositoryArgs
+from components.image.image_build import ImageBuild, ImageBuildArgs
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests.rehearsal.scripted_google import BuildLifecycle, ScriptedCloudBuild
@@ -124,7 +124,7 @@ def test_another_build_machine_changes_nothing_that_exists(
     rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rehearsal.up()
-    monkeypatch.setattr("components.cloud_build.run.MACHINE", "E2_HIGHCPU_32")
+    monkeypatch.setattr("components.cloud_build.build.MACHINE", "E2_HIGHCPU_32")
     assert rehearsal.preview().changed == rehearsal.up().changed == 0
 
 

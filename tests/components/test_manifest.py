@@ -6,8 +6,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.fingerprint import fingerprint, resolved
-from components.manifest import Manifest, ManifestError
+from components.base.fingerprint import fingerprint, resolved
+from components.base.manifest import Manifest, ManifestError
 
 TEXT = """
 kind: Thing

@@ -8,9 +8,9 @@ from pulumi.dynamic import ConfigureRequest
 from pulumi.dynamic.config import Config
 
 from cloud.credentials import CredentialSettings
+from components.base.once import OnceError, OnceProvider
 from components.cloud_build import CloudBuildProvider
 from components.execution import ExecutionProvider
-from components.once import OnceError, OnceProvider
 
 BUILD = {"project": "my-project", "location": "us-central1", "image": "image:tag"}
 JOB = {"job": "projects/my-project/locations/us-central1/jobs/tune", "content": "abc"}
@@ -26,7 +26,7 @@ def test_a_build_and_an_execution_use_the_credentials_of_the_stacks_configuratio
         asked.append((endpoint, project, settings))
         raise DefaultCredentialsError("nobody is here")
 
-    monkeypatch.setattr("components.calls.find_credentials", find)
+    monkeypatch.setattr("components.base.calls.find_credentials", find)
     configuration = {"gcp:accessToken": "token-of-a-test", "gcp:impersonateServiceAccount": "a@b"}
     provider.configure(ConfigureRequest(Config(configuration, "llm-stacks")))
     with pytest.raises(OnceError, match="nobody is here"):

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from components.remedies import what_to_do
-from rehearsal.faults import KINDS
+from components.base.remedies import what_to_do
+from rehearsal.fakes.faults import KINDS
 from tests.components.error_texts import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK, TEXTS
 
 

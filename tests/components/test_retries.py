@@ -10,7 +10,7 @@ import pytest
 from pulumi.runtime import settings
 from pulumi.runtime.proto import engine_pb2_grpc
 
-from components import retries
+from components.base import retries
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests import plans

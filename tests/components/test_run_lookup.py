@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from cloud.credentials import NO_SETTINGS
+from components.base.once import OnceError
 from components.finished_run import FinishedRunProvider
-from components.once import OnceError
-from components.run_lookup import look_up
-from rehearsal.finished_run import write_run
+from components.finished_run.lookup import look_up
+from rehearsal.fakes.finished_run import write_run
 from rehearsal.stand_ins.bucket import Buckets, Fault
 from tests.components.fake_clock import FakeClock
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 import yaml
 
-from components.manifest import MANIFESTS
-from rehearsal.loopback import LoopbackServer, Request
+from components.base.manifest import MANIFESTS
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 
 class Dashboard(LoopbackServer):

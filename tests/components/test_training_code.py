@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.training_code import package_files, run_digest
+from components.storage.training_code import package_files, run_digest
 
 MODULE = '''"""What the module is for.
 

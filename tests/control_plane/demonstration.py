@@ -6,7 +6,7 @@ from typing import Any
 
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import end
-from rehearsal.run.stage import copies_weights
+from rehearsal.running_pods.stage import copies_weights
 from rehearsal.session import Rehearsal
 from tests import plans
 

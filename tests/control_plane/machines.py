@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, Object, until
-from rehearsal.control_plane.nodes import needs_accelerators
+from rehearsal.nodes.shapes import needs_accelerators
 from rehearsal.session import Rehearsal
 from rehearsal.stock import CAPACITIES, QUEUED_FLEX_START, capacity_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, until
-from rehearsal.control_plane.node_requests import KIND, NodeRequest, requests_in
+from rehearsal.nodes.node_requests import KIND, NodeRequest, requests_in
 from rehearsal.session import Rehearsal
 from rehearsal.stock import QUEUED_FLEX_START
 from tests import plans

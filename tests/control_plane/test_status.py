@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.state import Resource, State
 from operations.status import look as status
 from operations.status.cluster import from_kubeconfig

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from documentation import changelog
+from docs_generator import changelog
 from engine.project import ROOT, known_stacks
 from operations.previews.changes import Change, Kind, Previews, RunChange, StackPreview
 

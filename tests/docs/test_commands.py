@@ -20,13 +20,13 @@ import yaml
 
 import bootstrap.settings
 import stacks
-from documentation.parts import scenarios
+from docs_generator.parts import scenarios
 from engine.configuration import configuration
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
 from operations.previews.stack_inputs import stack_file
-from stacks.reader import is_secret, keys_of
+from stacks.settings.reader import is_secret, keys_of
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
 from tests.stacks.configuration import of_stack
@@ -185,7 +185,7 @@ def test_a_setting_that_is_set_is_one_and_takes_the_value(scenario: str, command
     key, _, inner_key = key.partition("[")
     if is_placeholder(key) or key in keys_of(bootstrap.settings.Settings):
         return
-    models = {name: module.Settings for name, module in stacks.scenarios().items()}
+    models = {name: module.Settings for name, module in stacks.scenario_modules().items()}
     # A map's entry may be a key of its own, such as accounts.nodes.
     map_key, _, entry = key.partition(".")
     if any(map_key in keys_of(model) for model in models.values()) and entry:

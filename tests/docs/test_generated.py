@@ -10,16 +10,16 @@ import pytest
 import yaml
 
 import stacks
-from documentation import figures, picture, settings_reference
-from documentation.pages import README, page_of, pages
-from documentation.parts import DocumentationError, scenarios
+from docs_generator import figures, picture, settings_reference
+from docs_generator.pages import README, page_of, pages
+from docs_generator.parts import DocumentationError, scenarios
 from engine.plan import Plan, Planned
-from operations.cost import listed_estimate
+from operations.cost.command import listed_estimate
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
-from stacks import a4_ray
-from stacks.reader import keys_of
-from stacks.shared_settings import GkeSettings
+from stacks.scenarios import a4_ray
+from stacks.settings.reader import keys_of
+from stacks.settings.shared_settings import GkeSettings
 from tests import plans
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,7 +55,7 @@ def test_every_setting_is_described_and_under_a_heading_that_its_scenario_links_
 ) -> None:
     sections = generated[ROOT / "docs" / "settings.md"].split("\n## ")
     tables = {section.splitlines()[0]: section for section in sections}
-    for name, scenario in stacks.scenarios().items():
+    for name, scenario in stacks.scenario_modules().items():
         linked = [title for title in tables if f"[{title}](#" in tables[name]]
         text = "".join(tables[title] for title in [name, *linked])
         assert set(keys_of(scenario.Settings)) == set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))

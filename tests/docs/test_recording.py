@@ -6,13 +6,13 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from rich.text import Text
 
-from documentation import recording
-from documentation.pages import README
+from docs_generator import recording
+from docs_generator.pages import README
 from rehearsal.display import OperationLog
 from rehearsal.lifecycle import PHASES
 from rehearsal.session import Rehearsal
 
-AGAIN = "the output has changed: `.venv/bin/python -m documentation.recording` records it anew"
+AGAIN = "the output has changed: `.venv/bin/python -m docs_generator.recording` records it anew"
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_the_invariants_hold_without_a_bucket_and_a_token_and_in_another_region(
 @pytest.mark.slow
 def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
     run("tests.inventory", name)
-    run("documentation")
+    run("docs_generator")
     report = run("pytest", "-o", "addopts=", "-p", "no:cacheprovider", *TESTS, "-k", name)
     passed = re.search(r"(\d+) passed", report)
     assert passed and int(passed[1]) > 25, report

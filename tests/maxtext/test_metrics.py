@@ -34,6 +34,6 @@ def test_the_driver_shows_prometheus_what_the_dashboard_asks(
     exporter.show(progress_of(0, 10, dict.fromkeys(FIGURES.values(), 1.0)))
     exporter.show({"step": 1, "eval_loss": 2.0})
     page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-    queries = (ROOT / f"components/dashboards/{charts}.yaml").read_text()
+    queries = (ROOT / f"components/monitoring/dashboards/{charts}.yaml").read_text()
     asked = {*re.findall(r"(training_\w+)\{", queries)}
     assert asked and asked <= {*re.findall(r"^(training_\w+)\{", page, re.MULTILINE)}

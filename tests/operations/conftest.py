@@ -12,8 +12,8 @@ from engine import go_build
 from operations import preflight
 from operations.__main__ import main
 from operations.checks import hub, names
-from operations.clients import Clients
 from operations.findings import Finding
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal.session import Rehearsal

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 from websocket import ABNF
 from websocket._abnf import frame_buffer
 
-from rehearsal.loopback import Request
+from rehearsal.stand_ins.loopback import Request
 from tests.operations.certificate import certify
 from tests.operations.google_server import Fault
 from tests.operations.kubernetes_server import KubernetesServer

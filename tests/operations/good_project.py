@@ -8,9 +8,9 @@ from cloud.kms import AGENTS, ENCRYPTER
 from cloud.machines import MACHINES
 from cloud.serviceusage import SERVICE
 from operations.checks.hub import repositories
-from operations.machines import machines_of
+from operations.cost.machines import machines_of
 from operations.plan import StackPlan
-from stacks.accounts import PROJECT_ROLES
+from stacks.settings.accounts import PROJECT_ROLES
 from tests.operations.google_server import Call, GoogleServer, Page
 from tests.operations.planned import PROJECT, planned
 

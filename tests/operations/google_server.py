@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cloud.discovery import Call, discovery
 from cloud.record import PROJECT_NUMBER
-from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 from tests.operations.google_server import REFUSED, Fault
 
 Object = dict[str, Any]

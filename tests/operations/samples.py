@@ -22,13 +22,13 @@ from cloud.discovery import Call
 from cloud.serviceusage import SERVICE
 from operations.__main__ import main
 from operations.checks import hub
-from operations.clients import Clients
+from operations.cost.prices import known
+from operations.cost.quantities import by_use, quantities
+from operations.google.clients import Clients
 from operations.leftovers import command as leftovers
 from operations.leftovers.footprint import footprints
 from operations.leftovers.search import search
 from operations.plan import StackPlan
-from operations.prices import known
-from operations.quantities import by_use, quantities
 from operations.state import Resource, State
 from operations.status import command as status
 from operations.status.cluster import from_kubeconfig

@@ -3,7 +3,7 @@
 import pytest
 from tenacity import retry_if_exception_type
 
-from operations.retries import retrying
+from operations.google.retries import retrying
 
 
 def test_why_a_call_is_tried_again_is_said_in_a_line_that_the_terminal_does_not_obey(

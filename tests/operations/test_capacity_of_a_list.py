@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from operations.checks.quotas import needs_of
+from operations.cost.machines import machines_of
+from operations.cost.quantities import quantities, quantities_instead
 from operations.findings import Level
-from operations.machines import machines_of
-from operations.quantities import quantities, quantities_instead
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject
 from tests.operations.planned import planned

@@ -4,8 +4,8 @@ from itertools import cycle
 
 import pytest
 
-from operations.clients import Clients
 from operations.errors import CallError
+from operations.google.clients import Clients
 from tests.operations.google_server import (
     A_PAGE,
     CUT,

@@ -9,10 +9,10 @@ from typing import Any
 import google.auth.credentials
 import pytest
 
-from operations.clients import Clients
 from operations.errors import CallError, OperationError
+from operations.google.clients import Clients
 from operations.status.cluster import from_google
-from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 from tests.operations.certificate import certify
 from tests.operations.google_server import GoogleServer
 
@@ -67,7 +67,7 @@ def reach(tls: Tls, google: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> Re
     """The nodes of the cluster that GKE describes, with changes, to somebody with a token."""
 
     def reach(token: str = TOKEN, **changes: Any) -> list[dict[str, Any]]:
-        monkeypatch.setattr("operations.clients.find_credentials", lambda *_: Credentials(token))
+        monkeypatch.setattr("operations.google.clients.find_credentials", lambda *_: Credentials(token))
         cluster = from_google(Clients("p", google.address), {**tls.described(), **changes})
         return cluster.every("/api/v1/nodes")
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from engine.project import known_stacks
-from operations import prices
-from operations.clients import Clients
-from operations.cost import listed_estimate, reserved
+from operations.cost import prices
+from operations.cost.command import listed_estimate, reserved
+from operations.cost.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
+from operations.cost.quantities import by_use, quantities
 from operations.errors import OperationError
-from operations.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
-from operations.quantities import by_use, quantities
-from stacks.shared_settings import GkeSettings
+from operations.google.clients import Clients
+from stacks.settings.shared_settings import GkeSettings
 from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once

@@ -9,8 +9,8 @@ import pytest
 from operations.checks import first_rows
 from operations.checks.data import check_data
 from operations.checks.first_rows import MOST_BYTES, RowsError, of_json_lines
-from operations.clients import Clients
 from operations.findings import Level
+from operations.google.clients import Clients
 from operations.plan import StackPlan
 from tests.operations.google_server import GoogleServer
 from tests.operations.planned import PROJECT

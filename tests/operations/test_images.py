@@ -44,7 +44,7 @@ def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
 def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("operations.clients.Clients.token", lambda _: "of-google")
+    monkeypatch.setattr("operations.google.clients.Clients.token", lambda _: "of-google")
     results = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
     assert [item.level for item in results] == [OK, OK]
     assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]

@@ -1,6 +1,6 @@
 """What GKE leaves of its networks for the network cards of A4 nodes."""
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.state import State
 from tests.operations.google_server import GoogleServer
 from tests.operations.past_stack import PastStack

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.leftovers.footprint import Footprint, footprints
 from operations.leftovers.kinds import kinds
 from operations.leftovers.search import Leftover, search, several

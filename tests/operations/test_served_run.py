@@ -7,12 +7,12 @@ import pytest
 
 from engine.plan import Planned
 from operations.checks.served_run import check_served_run
-from operations.clients import Clients
 from operations.findings import Level
+from operations.google.clients import Clients
 from operations.plan import StackPlan
-from rehearsal.finished_run import write_run
-from rehearsal.loopback import Request
+from rehearsal.fakes.finished_run import write_run
 from rehearsal.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.loopback import Request
 from tests import plans
 from tests.operations.planned import PROJECT
 

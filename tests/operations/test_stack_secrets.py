@@ -9,9 +9,9 @@ import pytest
 from cloud.credentials import CredentialSettings
 from engine import lookup
 from engine.project import project_name, stack_file
-from operations import credentials
 from operations.checks import hub
 from operations.errors import OperationError
+from operations.google import credentials
 
 TOKEN = "hf_planted_in_a_test"
 STACK = "mine"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cloud.discovery import Call
-from operations.clients import Clients
 from operations.errors import OperationError
+from operations.google.clients import Clients
 from operations.state import Backend, parse
 from tests.operations.google_server import Fault, GoogleServer
 from tests.operations.past_stack import PastStack

@@ -14,8 +14,8 @@ from rehearsal.pods import network
 from rehearsal.pods.image import Image, lay_out
 from rehearsal.pods.kubelet import Kubelet
 from rehearsal.pods.pod import Machine
-from rehearsal.run.stage import CloudRunStage, Stage
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods.stage import CloudRunStage, Stage
+from rehearsal.running_pods.surroundings import Surroundings
 from tests import plans
 
 PROGRAMS = (*programs.MODULES, programs.PROMETHEUS)

@@ -15,8 +15,8 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object
 from rehearsal.control_plane.readiness import has_ended
 from rehearsal.pods.container import Process
-from rehearsal.run.stage import TIMEOUT, Stage
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods.stage import TIMEOUT, Stage
+from rehearsal.running_pods.surroundings import Surroundings
 from tests import plans
 from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 

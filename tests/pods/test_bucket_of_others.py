@@ -2,7 +2,7 @@
 
 import pytest
 
-from rehearsal.run.stage import Stage
+from rehearsal.running_pods.stage import Stage
 from tests import plans
 from tests.pods.conftest import Play
 from tests.pods.test_own_rows import content, ends_well, runs

@@ -8,11 +8,11 @@ import pytest
 
 from cloud.run import JOB, SERVICE
 from cloud.secretmanager import SECRET
-from rehearsal.cloud_run_server import CloudRunServer
 from rehearsal.control_plane.api import until
-from rehearsal.fake_cloud import FakeCloud, Item, Rejected
+from rehearsal.fakes.cloud import FakeCloud, Item, Rejected
+from rehearsal.fakes.cloud_run_server import CloudRunServer
 from rehearsal.pods.image import Image
-from rehearsal.run.cloud_run import CloudRun
+from rehearsal.running_pods.cloud_run import CloudRun
 from tests.pods.conftest import bare_machine
 
 TIMEOUT = 60.0

@@ -7,8 +7,8 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
-from rehearsal.run.instance import Instance
-from rehearsal.run.stage import CloudRunStage
+from rehearsal.running_pods.instance import Instance
+from rehearsal.running_pods.stage import CloudRunStage
 from tests import plans
 
 MODEL = "google/gemma-3-1b-it"

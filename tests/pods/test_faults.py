@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.run.stage import Stage
+from rehearsal.running_pods.stage import Stage
 from rehearsal.stand_ins.bucket import Fault
 from tests.control_plane.test_status import look
 from tests.pods.conftest import Play

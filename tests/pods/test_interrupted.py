@@ -27,7 +27,7 @@ def below(process: int) -> Iterator[int]:
 def test_a_run_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path) -> None:
     environment, folder = places(tmp_path), tmp_path / "tmp"
     run = subprocess.Popen(
-        [sys.executable, "-m", "rehearsal.run", "a4-accelerate"],
+        [sys.executable, "-m", "rehearsal.running_pods", "a4-accelerate"],
         cwd=ROOT,
         env={**os.environ, **environment},
         stdout=subprocess.DEVNULL,

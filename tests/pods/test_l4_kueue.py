@@ -5,9 +5,9 @@ import json
 import pytest
 
 from rehearsal.control_plane.api import Object, is_true
-from rehearsal.run.demonstration import share, trainers
-from rehearsal.run.recording import Recording
-from rehearsal.run.stage import Stage
+from rehearsal.running_pods.demonstration import share, trainers
+from rehearsal.running_pods.recording import Recording
+from rehearsal.running_pods.stage import Stage
 from tests.pods.conftest import Play
 
 COMPLETE = "Complete CompletionsReached"

@@ -16,8 +16,8 @@ from urllib3.exceptions import HTTPError
 
 from rehearsal.control_plane.api import Object, is_true
 from rehearsal.control_plane.metrics_of_pods import MetricsOfPods
-from rehearsal.run.demonstration import servers, trainers
-from rehearsal.run.stage import Stage
+from rehearsal.running_pods.demonstration import servers, trainers
+from rehearsal.running_pods.stage import Stage
 from tests.hasten import hasten
 from tests.pods.conftest import Play
 

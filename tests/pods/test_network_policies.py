@@ -10,11 +10,11 @@ import yaml
 
 from engine.project import ROOT
 from rehearsal.control_plane.api import Api, ApiError, Object, is_true, until
-from rehearsal.loopback import LoopbackServer, Request
 from rehearsal.pods import firewall
 from rehearsal.pods.kubelet import Kubelet
 from rehearsal.pods.network import METADATA, OUTSIDE
 from rehearsal.pods.pod import Pod
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 LLM, ELSEWHERE, MONITORING = "policies", "elsewhere", "gke-gmp-system"
 # Pods by namespace and name, with their labels.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.run.stage import Stage
+from rehearsal.running_pods.stage import Stage
 from tests.pods.conftest import Play
 
 RECIPE = "examples/own-data/my-rows.yaml"

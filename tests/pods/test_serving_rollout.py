@@ -15,11 +15,11 @@ import pytest
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from rehearsal import finished_run
 from rehearsal.control_plane.api import Api, Object
-from rehearsal.run.stage import Stage
-from rehearsal.run.surroundings import Surroundings
-from stacks import vllm
+from rehearsal.fakes import finished_run
+from rehearsal.running_pods.stage import Stage
+from rehearsal.running_pods.surroundings import Surroundings
+from stacks.serving import vllm
 from tests import plans
 from tests.pods.conftest import Play
 

@@ -11,8 +11,8 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.control_plane.api import Object
-from rehearsal.run.stage import Stage
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods.stage import Stage
+from rehearsal.running_pods.surroundings import Surroundings
 from tests.pods.conftest import Play
 
 STEPS, PERIOD = 30, 10  # on_a_cpu/sitecustomize.py

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from rehearsal.fake_cloud import FakeCloud
-from rehearsal.fake_google import FakeGoogle
-from rehearsal.fake_kubernetes import FakeKubernetes
-from rehearsal.fake_provider import Diff, FakeProvider, Resource
-from rehearsal.faults import Faults
+from rehearsal.fakes.cloud import FakeCloud
+from rehearsal.fakes.faults import Faults
+from rehearsal.fakes.google import FakeGoogle
+from rehearsal.fakes.kubernetes import FakeKubernetes
+from rehearsal.fakes.provider import Diff, FakeProvider, Resource
 from tests.rehearsal.right import CLUSTER, NAMESPACE, SERVICE
 
 PROJECT = "p"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cloud.discovery import Call, discovery
-from rehearsal.cloud_build_server import CloudBuildServer
-from rehearsal.cloud_run_server import CloudRunServer
-from rehearsal.fake_cloud import FakeCloud
-from rehearsal.google_api_server import Failure, GoogleApiServer
+from rehearsal.fakes.cloud import FakeCloud
+from rehearsal.fakes.cloud_build_server import CloudBuildServer
+from rehearsal.fakes.cloud_run_server import CloudRunServer
+from rehearsal.fakes.google_api_server import Failure, GoogleApiServer
 
 TIME = "2026-01-01T00:00:00Z"
 RUNNING = ("PENDING", "QUEUED", "WORKING")

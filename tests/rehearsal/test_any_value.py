@@ -8,7 +8,7 @@ import pytest
 from cloud.inputs import UNKNOWN
 from engine.plan import Plan, Planned
 from rehearsal import plan_checks
-from rehearsal.schema import _declared, args_class
+from rehearsal.rules.schema import _declared, args_class
 from tests.rehearsal import right
 from tests.rehearsal.asking import Platform
 

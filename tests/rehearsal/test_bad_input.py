@@ -13,8 +13,8 @@ import pytest
 
 from engine.project import ROOT
 from operations.__main__ import main
-from operations.clients import Clients
 from operations.errors import OperationError
+from operations.google.clients import Clients
 from operations.previews.checkout import copied
 from tests.operations.planned import planned_once
 

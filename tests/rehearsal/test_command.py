@@ -18,8 +18,8 @@ from engine import project
 from engine.lock import held
 from rehearsal import lifecycle
 from rehearsal.__main__ import main
-from rehearsal.fake_cloud import FakeCloud
-from rehearsal.run import __main__ as run_command
+from rehearsal.fakes.cloud import FakeCloud
+from rehearsal.running_pods import __main__ as run_command
 from rehearsal.workspace import folder_of_its_own
 
 STACK = "a4-ray"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.fake_cloud import Rejected
+from rehearsal.fakes.cloud import Rejected
 from tests.rehearsal.asking import AUTOPILOT, STANDARD, Platform
 from tests.rehearsal.right import (
     BUCKET,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cloud.quantity import quantity
-from rehearsal.control_plane.nodes import shape_for_pod, shape_of_pool
+from rehearsal.nodes.shapes import shape_for_pod, shape_of_pool
 from tests.rehearsal.right import SLICE_POOL
 
 REGION = "us-central1"

@@ -1,7 +1,7 @@
 """Which pod has a simulated node, when the scheduler puts pods on nodes that were created for others."""
 
 from rehearsal.control_plane.api import Object
-from rehearsal.control_plane.nodes_of_pods import NodesOfPods
+from rehearsal.nodes.nodes_of_pods import NodesOfPods
 
 
 def pod(name: str, on: str = "", gpus: str = "8") -> Object:

@@ -4,8 +4,8 @@ import re
 from itertools import pairwise
 from xml.etree import ElementTree
 
-from rehearsal.run import picture
-from rehearsal.run.timeline import ENDING, PREEMPTED, RUNNING, STARTING, WAITING, History, Timeline
+from rehearsal.running_pods import picture
+from rehearsal.running_pods.timeline import ENDING, PREEMPTED, RUNNING, STARTING, WAITING, History, Timeline
 
 
 def played() -> Timeline:

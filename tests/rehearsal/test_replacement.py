@@ -6,7 +6,7 @@ import pytest
 
 from cloud.record import EVERY_INPUT, Record
 from engine.plan import changed_paths
-from rehearsal.schema import _declared, _required, args_class
+from rehearsal.rules.schema import _declared, _required, args_class
 from tests.cloud.test_records import OF_GOOGLE, by_type
 from tests.rehearsal.asking import Platform
 from tests.rehearsal.right import (

@@ -11,7 +11,7 @@ from engine import go_build, lookup
 from engine.project import ROOT
 from rehearsal.control_plane import programs
 from rehearsal.pods import image, network
-from rehearsal.run.surroundings import REAL_SERVER, Surroundings
+from rehearsal.running_pods.surroundings import REAL_SERVER, Surroundings
 from tests.serving.shapes import SHAPES
 from tests.serving.visits import Visit, visited
 

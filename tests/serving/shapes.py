@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from cloud.run import SERVICE
 from rehearsal.control_plane.api import Api, Object
-from rehearsal.fake_cloud import BUCKET
+from rehearsal.fakes.cloud import BUCKET
 from rehearsal.pods.pod import Pod
-from rehearsal.run.instance import Instance
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods.instance import Instance
+from rehearsal.running_pods.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 
 # The run of which only the adapter is served.

@@ -7,8 +7,8 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.pods import image
-from rehearsal.run.surroundings import REAL_SERVER
-from stacks import vllm
+from rehearsal.running_pods.surroundings import REAL_SERVER
+from stacks.serving import vllm
 
 
 def test_no_option_is_unknown_to_the_release_of_the_image() -> None:

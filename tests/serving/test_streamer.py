@@ -9,10 +9,10 @@ from typing import Final
 import pytest
 
 from engine.project import ROOT
-from rehearsal.loopback import Request
 from rehearsal.pods import image
-from rehearsal.run.surroundings import REAL_SERVER
+from rehearsal.running_pods.surroundings import REAL_SERVER
 from rehearsal.stand_ins.bucket import Buckets
+from rehearsal.stand_ins.loopback import Request
 from rehearsal.stand_ins.metadata import MetadataServer
 
 # Writes two tensors to the bucket's folder, and reads them by the bucket's address.

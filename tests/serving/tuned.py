@@ -2,7 +2,7 @@
 
 python tuned.py DIRECTORY makes in the directory:
 
-- hub/: the Hub's models and data sets, as `rehearsal.run.tiny` makes them
+- hub/: the Hub's models and data sets, as `rehearsal.running_pods.tiny` makes them
 - emoji/, sql/: a finished run of a recipe, with its adapter and its merged model
 - answers.json: prompts of the recipe's rows with the greedy answers, by run and by who answers
 """
@@ -27,7 +27,7 @@ TOKENS = 24
 def main(folder: Path) -> None:
     """Make everything, and print how the answers differ."""
     from finetune.__main__ import main as finetune
-    from rehearsal.run.tiny import (
+    from rehearsal.running_pods.tiny import (
         hide_progress_bars,
         make_data,
         make_hub,

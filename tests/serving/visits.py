@@ -21,7 +21,7 @@ from urllib3.exceptions import HTTPError
 from engine.project import ROOT
 from rehearsal.control_plane.api import until
 from rehearsal.pods.pod import Pod
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.forwarding_cluster import ForwardingCluster, plant_server

@@ -9,7 +9,7 @@ import pytest
 import stacks
 from engine.configuration import configuration
 from engine.project import project_name
-from stacks.reader import ConfigReader, SettingsError, as_text
+from stacks.settings.reader import ConfigReader, SettingsError, as_text
 
 GOOD = {
     "llm-stacks:scenario": "a4-ray",

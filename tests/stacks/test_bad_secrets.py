@@ -2,7 +2,7 @@
 
 import pytest
 
-from stacks.reader import ConfigReader
+from stacks.settings.reader import ConfigReader
 from tests.stacks.configuration import load, problems
 
 

@@ -4,14 +4,14 @@ import pytest
 from pydantic.fields import FieldInfo
 
 import stacks
-from stacks.reader import choices, keys_of, values_of, without_none
+from stacks.settings.reader import choices, keys_of, values_of, without_none
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
 
-SCENARIOS = sorted(stacks.scenarios())
+SCENARIOS = sorted(stacks.scenario_modules())
 
 
 def keys_in_a_row(scenario: str) -> str:
-    return ", ".join(sorted(keys_of(stacks.scenarios()[scenario].Settings)))
+    return ", ".join(sorted(keys_of(stacks.scenario_modules()[scenario].Settings)))
 
 
 V6E = (
@@ -331,7 +331,7 @@ def wrong_texts(field: FieldInfo) -> tuple[str, ...]:
 
 LIMITED = [
     (name, key, text)
-    for name, scenario in stacks.scenarios().items()
+    for name, scenario in stacks.scenario_modules().items()
     for key, field in keys_of(scenario.Settings).items()
     for text in wrong_texts(field)
 ]
@@ -339,7 +339,7 @@ LIMITED = [
 
 @pytest.mark.parametrize(("scenario", "key", "text"), LIMITED)
 def test_a_setting_takes_what_its_field_says(scenario: str, key: str, text: str) -> None:
-    field = keys_of(stacks.scenarios()[scenario].Settings)[key]
+    field = keys_of(stacks.scenario_modules()[scenario].Settings)[key]
     messages = problems({"llm-stacks:scenario": scenario, f"llm-stacks:{key}": text})
     assert f"{key}: {text!r} is not {values_of(field)}" in messages
 

@@ -15,7 +15,7 @@ HOST, KEYS, MIRROR = "host-project", "keys-project", "us-central1-docker.pkg.dev
 def settings(stack: str) -> dict[str, str]:
     """Everything that exists before the stack, but its bucket, in other projects."""
     region = REGIONS.get(stack, "us-central1")
-    purposes = stacks.scenarios()[stack].Settings.purposes()
+    purposes = stacks.scenario_modules()[stack].Settings.purposes()
     accounts = {
         f"accounts.{purpose}": f"llm-{purpose}@rehearsal-project.iam.gserviceaccount.com"
         for purpose in purposes

@@ -18,7 +18,7 @@ from engine.plan import Plan
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
-from stacks import questions
+from stacks.serving import questions
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, load, problems
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from components.remedies import DESTROY_ALL, KEEP_BUCKET
+from components.base.remedies import DESTROY_ALL, KEEP_BUCKET
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import BUCKET
+from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
 

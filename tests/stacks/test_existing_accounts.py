@@ -20,7 +20,7 @@ def email(purpose: str) -> str:
 
 def settings(stack: str) -> dict[str, str]:
     """An account for everything that runs as one. The stack builds its image."""
-    purposes = stacks.scenarios()[stack].Settings.purposes()
+    purposes = stacks.scenario_modules()[stack].Settings.purposes()
     return {f"accounts.{purpose}": email(purpose) for purpose in purposes}
 
 

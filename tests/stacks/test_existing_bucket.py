@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cloud.record import PROJECT_NUMBER
-from rehearsal.fake_cloud import Item
+from rehearsal.fakes.cloud import Item
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.plan import Plan
-from rehearsal.fake_cloud import BUCKET
+from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, problems

@@ -12,9 +12,9 @@ import pytest
 
 from engine.plan import Planned
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import Item
-from rehearsal.fake_provider import change_by_hand
-from rehearsal.faults import KINDS, PARTIAL, Operation, kinds_of
+from rehearsal.fakes.cloud import Item
+from rehearsal.fakes.faults import KINDS, PARTIAL, Operation, kinds_of
+from rehearsal.fakes.provider import change_by_hand
 from rehearsal.session import Rehearsal
 from tests import plans
 

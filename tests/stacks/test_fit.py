@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from cloud.machines import L4
-from stacks import fit
+from stacks.training import fit
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
 from workloads.finetune.recipe import FIT, RECIPES, load_recipe
 

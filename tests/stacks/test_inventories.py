@@ -51,7 +51,7 @@ def test_a_digest_covers_the_inputs_that_are_not_in_plain() -> None:
 
 
 def test_the_changed_inputs_are_listed_with_both_values(tmp_path: Path) -> None:
-    component = copy_of_program(tmp_path) / "components" / "network.py"
+    component = copy_of_program(tmp_path) / "components/network/network.py"
     text = component.read_text()
     assert "10.0.0.0/20" in text
     component.write_text(text.replace("10.0.0.0/20", "10.1.0.0/20"))

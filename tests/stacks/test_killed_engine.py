@@ -11,7 +11,7 @@ import pytest
 from engine.errors import EngineError
 from rehearsal.control_plane.api import until
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import CLUSTER, Item
+from rehearsal.fakes.cloud import CLUSTER, Item
 from rehearsal.session import Rehearsal
 
 

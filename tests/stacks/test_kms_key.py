@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cloud.kms import AGENTS
-from rehearsal.fake_cloud import BUCKET
+from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems

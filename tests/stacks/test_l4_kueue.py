@@ -16,7 +16,7 @@ from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal.session import Rehearsal
 from stacks import pins
-from stacks.l4_kueue import GPUS_PER_POD, Settings
+from stacks.scenarios.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans
 
 STACK = "l4-kueue"

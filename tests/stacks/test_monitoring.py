@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.monitoring import ALERTS, DASHBOARDS
+from components.monitoring.monitoring import ALERTS, DASHBOARDS
 from tests import plans
 from tests.prometheus import charts
 from tests.stacks.configuration import problems

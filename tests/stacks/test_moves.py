@@ -3,7 +3,7 @@
 import pytest
 
 from rehearsal.errors import RehearsalError
-from rehearsal.fake_cloud import BUCKET, CLUSTER
+from rehearsal.fakes.cloud import BUCKET, CLUSTER
 from rehearsal.session import Rehearsal
 from tests import plans
 

@@ -15,7 +15,7 @@ import pytest
 from components.cloud_build.context import BuildContext
 from engine.plan import Plan
 from engine.project import ROOT
-from stacks.packages import with_packages
+from stacks.training.packages import with_packages
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 

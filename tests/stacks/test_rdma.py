@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.manifest import MANIFESTS
+from components.base.manifest import MANIFESTS
 from engine.plan import Plan
 from tests import plans
 from tests.stacks.configuration import A4_ACCELERATE, problems

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.plan import Plan
-from rehearsal.fake_cloud import NODE_POOL
+from rehearsal.fakes.cloud import NODE_POOL
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import A4_ACCELERATE, L4_KUEUE, TPU_MAXTEXT, problems

@@ -9,7 +9,7 @@ import pytest
 
 from engine.plan import Plan
 from operations.previews.stack_inputs import stack_file
-from rehearsal.fake_cloud import BUCKET
+from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
 

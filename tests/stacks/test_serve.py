@@ -9,7 +9,7 @@ import pytest
 from cloud.run import SERVICE
 from operations.serving.chat import Form
 from rehearsal.errors import RehearsalError
-from rehearsal.finished_run import write_run
+from rehearsal.fakes.finished_run import write_run
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems

@@ -5,10 +5,10 @@ import json
 import pulumi
 import pytest
 
-from components.capacity import Capacity, CapacityType, Reservation
+from components.cluster.capacity import Capacity, CapacityType, Reservation
 from stacks.platform import Site
-from stacks.reader import SettingsError, keys_of
-from stacks.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
+from stacks.settings.reader import SettingsError, keys_of
+from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"

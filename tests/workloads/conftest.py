@@ -184,7 +184,7 @@ def own_submission(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def from_hub(hub: "Hub", tiny: Path, tmp_path: Path) -> list[str]:
     """The command of a run whose model and data set, both called as the test's directory, are on the Hub."""
-    from rehearsal.run.tiny import make_recipe
+    from rehearsal.running_pods.tiny import make_recipe
 
     name = f"me/{tmp_path.name}"
     hub.model(name).push(tiny / "text-model")
@@ -217,7 +217,7 @@ def sql_run(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: Any) -> Path:
     from finetune.__main__ import main
-    from rehearsal.run.tiny import make_recipe
+    from rehearsal.running_pods.tiny import make_recipe
 
     recipe = make_recipe(store / "recipe.yaml", tiny, shipped, batch_size=1, **training)
     recipe.write_text(recipe.read_text().replace("quantization: none", f"quantization: {quantization}"))
@@ -228,7 +228,7 @@ def _run(tiny: Path, store: Path, shipped: str, quantization: str, **training: A
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with `model` and `data` with pictures, and `text-model` with `emoji` and `sql`."""
-    from rehearsal.run.tiny import make_data, make_model, make_text_model, make_texts
+    from rehearsal.running_pods.tiny import make_data, make_model, make_text_model, make_texts
 
     path = tmp_path_factory.mktemp("tiny")
     make_data(path / "data")

@@ -32,7 +32,7 @@ from typing import Any
 from warm import STARTED_BY
 
 from finetune.driver import Request
-from rehearsal.run.on_a_cpu.sitecustomize import shard
+from rehearsal.running_pods.on_a_cpu.sitecustomize import shard
 
 
 def main(plan: list[dict[str, Any]]) -> int:

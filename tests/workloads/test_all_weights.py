@@ -14,7 +14,7 @@ from outcomes import losses
 from ending.recipe_file import RecipeError
 from finetune.__main__ import main
 from finetune.recipe import load_recipe
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from outcomes import losses, metrics
 
 from finetune.__main__ import main
 from finetune.sections import Evaluation
-from rehearsal.run.tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
+from rehearsal.running_pods.tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 TOKENS = 6
 BOS, PICTURE = map(SPECIAL_TOKENS.index, ("<bos>", "<image_soft_token>"))

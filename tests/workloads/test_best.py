@@ -10,7 +10,7 @@ from outcomes import losses, metrics
 
 from finetune.__main__ import main
 from finetune.storage import Folder
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 # What the evaluations come to: the untrained model, which is never the best, and every second step.
 EVALUATIONS = {"0": 0.1, "2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0, "10": 0.5}

@@ -25,10 +25,10 @@ from finetune.__main__ import main
 from finetune.checkpoint import MARKER, RunFolder
 from finetune.recipe import Recipe
 from finetune.storage import Folder
-from rehearsal.loopback import Request
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 from rehearsal.stand_ins.answers import HANG_UP
 from rehearsal.stand_ins.bucket import Buckets, Fault
+from rehearsal.stand_ins.loopback import Request
 
 
 def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:

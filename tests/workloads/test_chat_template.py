@@ -9,7 +9,7 @@ from tiny_families import templates, tokenizer_of
 
 from ending.errors import InputError
 from finetune.chat_template import ChatTemplate, read_answers
-from rehearsal.run.tiny import make_tokenizer
+from rehearsal.running_pods.tiny import make_tokenizer
 
 CONVERSATION = [
     {"role": "user", "content": "new lamp"},

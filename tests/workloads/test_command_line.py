@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 HELP = """
 import sys

@@ -9,7 +9,7 @@ import pytest
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder, checkpoint_name
 from finetune.recipe import Recipe
-from rehearsal.run.tiny import make_texts
+from rehearsal.running_pods.tiny import make_texts
 from rehearsal.stand_ins.hub import Hub, Repository
 
 

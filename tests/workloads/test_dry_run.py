@@ -10,7 +10,7 @@ from outcomes import losses
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.recipe import load_recipe
-from rehearsal.run.tiny import TOKENS_PER_IMAGE, make_recipe
+from rehearsal.running_pods.tiny import TOKENS_PER_IMAGE, make_recipe
 from rehearsal.stand_ins.hub import Hub
 
 

@@ -25,7 +25,7 @@ from finetune.__main__ import main, make_parser
 from finetune.checkpoint import RunFolder
 from finetune.recipe import load_recipe
 from finetune.storage import Folder
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 HOUR = 3600.0
 

@@ -15,7 +15,7 @@ from finetune.dry_run import make_plan
 from finetune.model import as_model_allows, load_processor
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.running_pods.tiny import make_recipe, make_trainer
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Gemma 4 31B", "Qwen 3.5"]

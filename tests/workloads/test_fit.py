@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from finetune.recipe import load_recipe
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 if TYPE_CHECKING:
     from benchmarks.training.fit import Row

@@ -9,7 +9,7 @@ import pytest
 from launches import command, kept_signals
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from ending.recipe_file import RecipeError
 from finetune.__main__ import main
 from finetune.layers import GEMMA_3_WITH_PICTURES, TEXT
 from finetune.recipe import load_recipe
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 NO_LAYER = r"lora.target_modules=.*language_model\.nothing"
 

@@ -13,7 +13,7 @@ from finetune.__main__ import main
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.running_pods.tiny import make_recipe, make_trainer
 from rehearsal.stand_ins.bucket import Buckets
 
 ROOT = Path(__file__).parents[2]

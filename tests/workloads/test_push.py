@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe

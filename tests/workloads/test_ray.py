@@ -14,7 +14,7 @@ from outcomes import losses
 
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 from rehearsal.stand_ins.bucket import Buckets, Fault
 
 TOLERANCE = 1e-4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from outcomes import losses
 
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 Submit = Callable[..., tuple[str, str]]
 

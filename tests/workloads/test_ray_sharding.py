@@ -11,7 +11,7 @@ from launches import local
 from outcomes import losses
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 TOLERANCE = 1e-5
 

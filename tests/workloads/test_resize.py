@@ -12,7 +12,7 @@ from ending.errors import InputError
 from finetune.__main__ import main
 from finetune.checkpoint import RunFolder
 from finetune.recipe import Recipe, load_recipe
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
-from rehearsal.run.tiny import TOKENS_PER_IMAGE, make_recipe
+from rehearsal.running_pods.tiny import TOKENS_PER_IMAGE, make_recipe
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from ending.recipe_file import RecipeError
 from finetune.__main__ import main
 from finetune.contradictions import SET_BY_RUN
 from finetune.recipe import Recipe, load_recipe
-from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.running_pods.tiny import make_recipe, make_trainer
 
 
 @pytest.fixture

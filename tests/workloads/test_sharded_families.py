@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from tiny_families import make_family
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 # The 31B has two head sizes, layers whose keys are their values, and buffers among its weights. Layers of the
 # other Gemma 4 share keys and values. Llama's embedding and output layer have weights of their own.

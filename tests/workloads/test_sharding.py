@@ -14,7 +14,7 @@ from launches import command, edited, local, torchrun
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 from rehearsal.stand_ins.bucket import Buckets, Fault
 
 TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ import pytest
 from finetune.prefix import split_off_prefix
 from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
-from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.running_pods.tiny import make_recipe, make_trainer
 
 # One row, rows of many lengths, rows longer than the window of 8, rows of one token.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]

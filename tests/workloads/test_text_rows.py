@@ -10,7 +10,7 @@ from ending.errors import InputError
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.tokens import NOT_TRAINED, to_tokens
-from rehearsal.run.tiny import make_recipe, make_trainer
+from rehearsal.running_pods.tiny import make_recipe, make_trainer
 
 SHIPPED = ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"]
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_all_that_the_recipes_name_is_made_and_nothing_is_printed(tmp_path: Path) -> None:
     process = subprocess.run(
-        [sys.executable, "-m", "rehearsal.run.tiny", tmp_path],
+        [sys.executable, "-m", "rehearsal.running_pods.tiny", tmp_path],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from outcomes import losses
 
 from finetune.__main__ import main
 from finetune.recipe import Recipe
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ending.remembered import SUBMISSION
 from finetune.__main__ import main
 from finetune.checkpoint import FileSum, RunFolder
 from finetune.driver import Request
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 TOLERANCE = 1e-5
 

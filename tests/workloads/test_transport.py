@@ -14,7 +14,7 @@ from ending.errors import InputError
 from ending.exit_codes import Exit
 from finetune import transport
 from finetune.__main__ import main
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 # Runs with eight MiB of memory that may be locked, as a container does by default.
 LIMITED = """

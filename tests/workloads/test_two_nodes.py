@@ -17,7 +17,7 @@ import faulty
 import pytest
 from outcomes import losses
 
-from rehearsal.run.tiny import make_recipe
+from rehearsal.running_pods.tiny import make_recipe
 
 TOLERANCE = 1e-5
 # The command, whose processes run a plan of `faulty`.

@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rehearsal.run.tiny import make_tokenizer
-from rehearsal.run.tiny_gemma_4 import SETTINGS, with_template
+from rehearsal.running_pods.tiny import make_tokenizer
+from rehearsal.running_pods.tiny_gemma_4 import SETTINGS, with_template
 
 SMALL: dict[str, Any] = {
     "vocab_size": 512,

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cloud import cloudbuild, iam, records, run
 from cloud.container import CLUSTER
 from cloud.machines import L4, MACHINES, V6E, Accelerator
-from operations.quantities import quantities
+from operations.cost.quantities import quantities
 from operations.state import Resource, State
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer

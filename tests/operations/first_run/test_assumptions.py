@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from engine.project import ROOT
-from operations.first_run.assumptions import FILE, assumptions
-from operations.first_run.measurements import MEASUREMENTS
+from operations.assumptions.assumptions import FILE, assumptions
+from operations.assumptions.measurements import MEASUREMENTS
 from tests.checkout_files import checkout_files
 
 CITED = re.compile(r"\bassumption(?:=\"|\s(?:# )?`?)([a-z0-9]+(?:-[a-z0-9]+)+)", re.IGNORECASE)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from operations.clients import Clients
-from operations.first_run.assumptions import assumptions
-from operations.first_run.command import Row, Verdict, look
-from operations.first_run.measurements import MEASUREMENTS, LiveStack
+from operations.assumptions.assumptions import assumptions
+from operations.assumptions.command import Row, Verdict, look
+from operations.assumptions.measurements import MEASUREMENTS, LiveStack
+from operations.google.clients import Clients
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.conftest import HF_TOKEN, Command, CommandResult, PastStack

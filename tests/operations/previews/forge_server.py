@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from rehearsal.loopback import LoopbackServer, Request
+from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 TOKEN: Final = "token-of-the-job"
 COMMIT: Final = "c" * 40

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from operations.clients import Clients
 from operations.errors import CallError, OperationError
+from operations.google.clients import Clients
 from operations.previews import run_steps
 from operations.previews.changes import RunChange, StackPreview
 from operations.state import Backend, Resource, State

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.serving.chat import answer, served_model
 from operations.serving.connection import connected
 from operations.state import State

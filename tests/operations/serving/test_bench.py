@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.serving import load
 from tests.operations.conftest import Command
 from tests.operations.serving.model_server import ModelServer

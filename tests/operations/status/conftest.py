@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cloud.discovery import Call
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.status import look as status
 from operations.status.cluster import from_kubeconfig
 from operations.status.report import Report

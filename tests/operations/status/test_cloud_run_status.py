@@ -2,7 +2,7 @@
 
 import pytest
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.status.look import look
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import Object

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from operations.clients import Clients
+from operations.google.clients import Clients
 from operations.status import look as status
 from operations.status.report import Health, Report
 from tests.operations.google_server import A_PAGE, CUT, HALF, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer

@@ -6,9 +6,9 @@ import pytest
 
 from engine.configuration import configuration
 from rehearsal.errors import RehearsalError
-from rehearsal.run import surroundings
-from rehearsal.run.stage import images_of
-from rehearsal.run.surroundings import Surroundings
+from rehearsal.running_pods import surroundings
+from rehearsal.running_pods.stage import images_of
+from rehearsal.running_pods.surroundings import Surroundings
 
 SERVER = f"us-docker.pkg.dev/team/images/our-server@sha256:{'a' * 64}"
 TRAINER = f"us-docker.pkg.dev/team/images/our-trainer@sha256:{'b' * 64}"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rehearsal.control_plane.api import ApiError
-from rehearsal.run.report import TrainingLog
+from rehearsal.running_pods.report import TrainingLog
 
 
 class StageStub:

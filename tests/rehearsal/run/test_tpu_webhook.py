@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rehearsal.pods.kubelet import pod_names
-from rehearsal.run.tpu_webhook import admitted
+from rehearsal.running_pods.tpu_webhook import admitted
 
 HOSTNAMES = ",".join(f"tpu-0-{number}.llama-x7-headless" for number in range(4))
 

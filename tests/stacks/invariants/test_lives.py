@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from documentation.pages import page_of
+from docs_generator.pages import page_of
 from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
 from tests import plans

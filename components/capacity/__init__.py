@@ -1,0 +1,1 @@
+"""Where nodes with accelerators come from."""

@@ -1,0 +1,55 @@
+"""GKE's choice of machines for pods: a ComputeClass."""
+
+from typing import Any, Final
+
+import pulumi
+
+from components.base.component import Args, Component
+from components.base.manifest import MANIFESTS, Manifest
+from components.capacity.capacity_chain import NodeClass
+from components.capacity.rdma_network import RdmaNetwork
+from components.cluster.cluster import Cluster
+
+# Label by which a pod chooses a class, and by which GKE marks the class's nodes.
+CLASS_LABEL: Final = "cloud.google.com/compute-class"
+
+
+class ComputeClassArgs(Args):
+    """Arguments of `ComputeClass`.
+
+    Args:
+        cluster: A cluster that creates nodes for its pods.
+        node_class: Name and rules of the class.
+        network: The network cards of the nodes' GPUs. None if pods claim none.
+    """
+
+    cluster: Cluster
+    node_class: NodeClass
+    network: RdmaNetwork | None = None
+
+
+class ComputeClass(Component[ComputeClassArgs]):
+    """A class of machines.
+
+    Attributes:
+        access: The class, for which a pod that chooses it must wait. GKE refuses a pod of an unknown class.
+    """
+
+    def _declare(self, name: str, args: ComputeClassArgs) -> None:
+        network = args.network
+        more = {"nodeSystemConfig": network.node_system} if network else {}
+        rules = [{**rule, **more} for rule in args.node_class.rules]
+        holes = {
+            "name": args.node_class.name,
+            "rules": [_with_disk_key(rule, args.cluster.kms_key) for rule in rules],
+            "serviceAccount": args.cluster.node_account,
+            "networking": {"dra": {"networking": {"enabled": True}}} if network else {},
+        }
+        manifest = Manifest(MANIFESTS / "compute-class.yaml", holes)
+        options = args.cluster.inside(self, network.access if network else [])
+        self.access: pulumi.Resource = manifest.create(f"{name}-class", options)
+
+
+def _with_disk_key(rule: dict[str, Any], kms_key: str | None) -> dict[str, Any]:
+    """The rule with the key of the nodes' boot disks, which the cluster's defaults name for other nodes."""
+    return {**rule, "storage": {"bootDiskKMSKey": kms_key}} if kms_key else rule

@@ -1,0 +1,1 @@
+"""The clusters of GKE, and what every pod in them needs."""

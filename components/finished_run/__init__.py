@@ -1,0 +1,98 @@
+"""A finished training run in a bucket, looked up by `pulumi up` before anything serves it."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import pulumi
+from pulumi import dynamic
+
+from components.base.clock import Clock
+from components.base.once import OnceError, OnceProvider
+
+# What the look-up finds, see `components.finished_run.lookup.result_of`.
+_RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "system", "prompt")
+# Inputs that decide whether a run may be served.
+_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb")
+
+
+class FinishedRunProvider(OnceProvider):
+    """Looks at the run's files when the resource is created, and when an update names another run."""
+
+    servers: ClassVar = {"storage": "gcp:storageCustomEndpoint"}
+    identity = ("bucket",)
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
+        """Reports an update if a condition has changed, and until the result is the run that is wanted."""
+        replaces = [key for key in self.identity if _olds.get(key) != _news.get(key)]
+        is_new = any(_olds.get(key) != _news.get(key) for key in _CONDITIONS)
+        is_behind = _olds.get("folder") != _news.get("run")
+        changes = bool(replaces) or is_new or is_behind or not _is_complete(_olds)
+        return dynamic.DiffResult(changes=changes, replaces=replaces)
+
+    def create(self, props: dict[str, Any]) -> dynamic.CreateResult:
+        """Looks the run up.
+
+        Raises:
+            OnceError: If the run must not be served. The message has the reason and the next step.
+        """
+        result = self._look_up(props)
+        return dynamic.CreateResult(f"{props['bucket']}/{result['folder']}", {**props, **result})
+
+    def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.UpdateResult:
+        """Looks the other run up. With `keep`, the run before stays if the other one must not be served."""
+        try:
+            result = self._look_up(_news)
+        except OnceError as error:
+            if not _news["keep"] or not _is_complete(_olds):
+                raise
+            print(f"run {_olds['folder']} is still served: {error}", flush=True)
+            result = {key: _olds[key] for key in _RESULTS}
+        return dynamic.UpdateResult({**_news, **result})
+
+    def _look_up(self, props: dict[str, Any]) -> dict[str, Any]:
+        # Imported here, so that a preview does not load Google's client library.
+        from components.finished_run.lookup import look_up
+
+        return look_up(props, self._endpoints["storage"], self._credentials, Clock())
+
+
+def _is_complete(state: Mapping[str, Any]) -> bool:
+    """Whether a state has all results. One of an older version, which looked for less, has not."""
+    return all(state.get(key) is not None for key in _RESULTS)
+
+
+class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
+    """A run that is complete and good, with what a server must know about it.
+
+    Its inputs:
+        project: The stack's project, whose credentials read the bucket.
+        bucket: Name of the bucket.
+        run: Folder of the run in the bucket, without a slash at either end.
+        serve_not_good: Whether a run is accepted that failed `evaluation.good` of its recipe.
+        memory_gb: GB of GPU memory of a server. A model whose weights do not fit into it is refused.
+        keep: Whether an update to a run that must not be served keeps the run before, and says why. Without
+            it such an update fails.
+
+    Attributes:
+        folder: The run's folder, or with `keep` that of the run before.
+        kind: The folder inside it that is served: `model`, `hugging-face` or `adapter`.
+        base: Model on the Hub that an adapter belongs to, empty for a whole model.
+        base_folder: Folder in the bucket with the base model's files, empty for a whole model.
+        rank: Rank of the adapter, 0 for a whole model.
+        system: System message of the rows that the run was trained on, empty for none.
+        prompt: Their user message with placeholders for fields, empty if the rows are conversations.
+    """
+
+    bucket: pulumi.Output[str]
+    folder: pulumi.Output[str]
+    kind: pulumi.Output[str]
+    base: pulumi.Output[str]
+    base_folder: pulumi.Output[str]
+    rank: pulumi.Output[int]
+    system: pulumi.Output[str]
+    prompt: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, inputs: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(FinishedRunProvider(), name, {**inputs, **dict.fromkeys(_RESULTS)}, opts)

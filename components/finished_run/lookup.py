@@ -1,0 +1,238 @@
+"""Reads from a bucket whether a training run is finished, and what a server must know about it."""
+
+import json
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Final, Protocol
+
+from cloud.credentials import CredentialSettings
+from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
+from components.base.clock import Clock, Interrupted
+from components.base.once import OnceError
+
+# Files of a run: workloads/finetune/checkpoint.py and workloads/maxtext/maxtext_driver/run_folder.py.
+_RECORD: Final = "run.json"
+_MARKER: Final = "COMPLETE.json"
+_EXPORT: Final = "hugging-face"
+_WEIGHTS: Final = ".safetensors"
+# Part of the GPU memory that vLLM fills with weights, keys and values. The rest of a server's memory is for
+# activations. https://docs.vllm.ai/en/stable/configuration/engine_args/
+_FILLED: Final = 0.9
+# GB for the keys and values of a few requests.
+_CACHE_GB: Final = 2
+_RESTORE: Final = "restore the files, or train again"
+_NOT_GOOD: Final = "set serveNotGood to true if it is to be served all the same"
+
+
+class RunError(OnceError):
+    """A run must not be served.
+
+    Attributes:
+        reason: What is wrong with it.
+        remedy: What to do.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"{reason}: {remedy}")
+
+
+class RunFiles(Protocol):
+    """The files of a run in a bucket.
+
+    Attributes:
+        uri: Address of the run's folder.
+    """
+
+    uri: str
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file, None if there is no such file."""
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """The sizes in bytes of the files in a folder of the run, by the file's name."""
+
+    def in_folder(self, folder: str) -> "RunFiles":
+        """The files in another folder of the bucket, read in the same way."""
+
+
+def look_up(
+    props: Mapping[str, Any], endpoint: str | None, credentials: CredentialSettings, clock: Clock
+) -> dict[str, Any]:
+    """What is to be served of a run: see `result_of`.
+
+    Args:
+        props: The inputs of a `FinishedRun`.
+        endpoint: See `google_api`.
+
+    Raises:
+        OnceError: If the run must not be served, or its files cannot be read.
+    """
+    return result_of(props, _Bucket(props, endpoint, credentials, clock))
+
+
+def result_of(props: Mapping[str, Any], files: RunFiles) -> dict[str, Any]:
+    """The results of a `components.finished_run.FinishedRun` with these inputs.
+
+    Raises:
+        RunError: If the run is missing, unfinished, not good, not whole, or too large for the server.
+    """
+    record = _json(files, _RECORD)
+    if record is None:
+        raise RunError(f"there is no run {files.uri}", "check its name with `gcloud storage ls`")
+    complete = _json(files, _MARKER)
+    if complete is None:
+        remedy = "run `pulumi up` again when it is, or name a finished run"
+        raise RunError(f"run {files.uri} is not finished", remedy)
+    problem = complete.get("not_good")
+    if problem and not props["serve_not_good"]:
+        raise RunError(f"run {files.uri} is not good, {problem}", _NOT_GOOD)
+    return {**_served(props, files, record, complete), **_question_form(record)}
+
+
+def _served(
+    props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], complete: Mapping[str, Any]
+) -> dict[str, Any]:
+    if complete.get("model"):
+        return _whole_model(props, files, "model", complete["model"], bytes_per_weight=2)
+    if complete.get("adapter"):
+        return _adapter(props, files, record, complete["adapter"])
+    # MaxText exports float32, and vLLM loads it as bf16.
+    return _whole_model(props, files, _EXPORT, None, bytes_per_weight=4)
+
+
+def _question_form(record: Mapping[str, Any]) -> dict[str, str]:
+    """How the rows asked that the run was trained on. MaxText trains on texts, which ask nothing."""
+    data = record.get("recipe", {}).get("data") or {}
+    return {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
+
+
+def _json(files: RunFiles, name: str) -> dict[str, Any] | None:
+    content = files.read(name)
+    try:
+        return None if content is None else json.loads(content)
+    except ValueError:
+        raise RunError(f"{files.uri}/{name} is no JSON", "name another run") from None
+
+
+class _Bucket(RunFiles):
+    """The files as Google shows them to a dynamic provider."""
+
+    def __init__(
+        self,
+        props: Mapping[str, Any],
+        endpoint: str | None,
+        credentials: CredentialSettings,
+        clock: Clock,
+    ) -> None:
+        self._bucket = props["bucket"]
+        self._set_folder(props["run"])
+        self._objects = google_api("storage.v1", endpoint, props["project"], credentials).objects()
+        self._calls = Calls(clock, _retry_limit, lambda line: print(line, flush=True))
+
+    def _set_folder(self, folder: str) -> None:
+        self._prefix, self.uri = f"{folder}/", f"gs://{self._bucket}/{folder}"
+
+    def in_folder(self, folder: str) -> "RunFiles":
+        other = copy(self)
+        other._set_folder(folder)
+        return other
+
+    def read(self, name: str) -> bytes | None:
+        return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        prefix = f"{self._prefix}{folder}/"
+        listed = self._send(self._objects.list(bucket=self._bucket, prefix=prefix, maxResults=1000)) or {}
+        items = [(item["name"].removeprefix(prefix), int(item["size"])) for item in listed.get("items", ())]
+        return {file: size for file, size in items if file}
+
+    def _send(self, request: Any) -> Any:
+        """Google's answer, None if there is no such object or bucket."""
+        try:
+            return self._calls.send_with_retries(request)
+        except Interrupted as error:
+            raise OnceError(f"{self.uri} was not read: {error}") from None
+        except CallError as error:
+            if error.status == 404:
+                return None
+            raise OnceError(
+                f"{self.uri} cannot be read: {error}; you need roles/storage.objectViewer on the bucket"
+            ) from None
+
+
+def _retry_limit(_status: int, _reason: str) -> RetryLimit:
+    return NO_RETRY
+
+
+def _whole_model(
+    props: Mapping[str, Any],
+    files: RunFiles,
+    kind: str,
+    published: Mapping[str, int] | None,
+    *,
+    bytes_per_weight: int,
+) -> dict[str, Any]:
+    sizes = files.sizes(kind)
+    if not sizes:
+        raise RunError(f"run {files.uri} has no model in {kind}/", "train with a recipe that exports one")
+    if published is not None and sizes != dict(published):
+        raise RunError(f"{files.uri}/{kind} is not what the run has published", _RESTORE)
+    _check_room(props, f"the model of run {files.uri}", sizes, bytes_per_weight)
+    return {"folder": props["run"], "kind": kind, "base": "", "base_folder": "", "rank": 0}
+
+
+def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], bytes_per_weight: int) -> None:
+    """Raises RunError if the weights among these files do not fit into a server."""
+    # vLLM holds two bytes for each weight.
+    stored = sum(size for file, size in sizes.items() if file.endswith(_WEIGHTS))
+    weights_gb = stored * 2 / bytes_per_weight / 1e9
+    room_gb = props["memory_gb"] * _FILLED - _CACHE_GB
+    if weights_gb > room_gb:
+        raise RunError(
+            f"{what} has {weights_gb:.1f} GB of weights, and the GPUs of a server have room for "
+            f"{room_gb:.1f}",
+            "give a server more GPUs",
+        )
+
+
+def _adapter(
+    props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], published: Mapping[str, int]
+) -> dict[str, Any]:
+    recipe, commits = record["recipe"], record.get("commits") or {}
+    model = recipe["model"]
+    if model.get("quantization", "none") != "none":
+        raise RunError(
+            f"the adapter of run {files.uri} was trained on {model['quantization']} weights, and a server "
+            "would add it to others",
+            "train with `training.result: model`, or merge it with "
+            f"`python -m finetune merge {files.uri} FOLDER`",
+        )
+    if files.sizes("adapter") != dict(published):
+        raise RunError(f"{files.uri}/adapter is not what the run has published", _RESTORE)
+    base_folder = _base_folder(props, files, model["name"], commits.get("model") or model.get("revision"))
+    return {
+        "folder": props["run"],
+        "kind": "adapter",
+        "base": model["name"],
+        "base_folder": base_folder,
+        "rank": recipe["lora"]["rank"],
+    }
+
+
+def _base_folder(props: Mapping[str, Any], files: RunFiles, name: str, commit: str | None) -> str:
+    """The folder in the bucket with the files of an adapter's base model, which the run has put there.
+
+    Raises:
+        RunError: If it is not there, or too large for the server.
+    """
+    runs, slash, _ = props["run"].rpartition("/")
+    folder = f"{runs}{slash}weights/{name}/{commit}"
+    copied = files.in_folder(folder)
+    if copied.read(_MARKER) is None:
+        raise RunError(
+            f"the adapter of run {files.uri} has no base model beside it",
+            f"copy it with `python -m finetune copy {name} {copied.uri} --revision {commit}`",
+        )
+    _check_room(props, f"the base model of run {files.uri}", copied.sizes("model"), bytes_per_weight=2)
+    return f"{folder}/model"

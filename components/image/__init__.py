@@ -1,0 +1,1 @@
+"""Images: repositories, builds and mirrors."""

@@ -1,0 +1,101 @@
+"""A repository of the stack's own in front of the registries that publish images."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pulumi
+import pulumi_gcp as gcp
+
+from components.base.component import Args, Component
+from components.image.image import Image, ImageRepository
+
+_DOCKER_HUB: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
+    public_repository="DOCKER_HUB"
+)
+_KUBERNETES: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
+    custom_repository=gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryCustomRepositoryArgs(
+        uri="https://registry.k8s.io"
+    )
+)
+# The upstreams by the end of their names, in the order in which Artifact Registry asks them.
+_UPSTREAMS: Final = {"docker-hub": _DOCKER_HUB, "kubernetes": _KUBERNETES}
+
+
+class MirrorArgs(Args):
+    """Arguments of `Mirror`.
+
+    Args:
+        location: Region. Pulls from the same region are free.
+        repository_id: Name of the repository. Those of its upstreams begin with it.
+        kms_key: Path of the key that encrypts the images. None means a key of Google's.
+    """
+
+    project: pulumi.Input[str]
+    location: str
+    repository_id: str
+    labels: Mapping[str, str]
+    kms_key: str | None = None
+
+
+class Mirror(Component[MirrorArgs]):
+    """A virtual repository in front of one for Docker Hub and one for registry.k8s.io.
+
+    It fetches an image the first time that somebody pulls it, and keeps it.
+
+    Attributes:
+        ready: The repository, for which everything that pulls from it must wait.
+    """
+
+    apis = ("artifactregistry.googleapis.com",)
+
+    def _declare(self, name: str, args: MirrorArgs) -> None:
+        # Another key makes other repositories of the same names.
+        options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
+        upstreams = {
+            upstream: gcp.artifactregistry.Repository(
+                f"{name}-{upstream}",
+                project=args.project,
+                location=args.location,
+                repository_id=f"{args.repository_id}-{upstream}",
+                format="DOCKER",
+                mode="REMOTE_REPOSITORY",
+                labels=args.labels,
+                kms_key_name=args.kms_key,
+                remote_repository_config=gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(
+                    docker_repository=registry
+                ),
+                opts=options,
+            )
+            for upstream, registry in _UPSTREAMS.items()
+        }
+        policies = [
+            gcp.artifactregistry.RepositoryVirtualRepositoryConfigUpstreamPolicyArgs(
+                id=upstream, repository=repository.id, priority=priority
+            )
+            for priority, (upstream, repository) in enumerate(upstreams.items(), start=1)
+        ]
+        self.ready = gcp.artifactregistry.Repository(
+            f"{name}-mirror",
+            project=args.project,
+            location=args.location,
+            repository_id=args.repository_id,
+            format="DOCKER",
+            mode="VIRTUAL_REPOSITORY",
+            labels=args.labels,
+            kms_key_name=args.kms_key,
+            virtual_repository_config=gcp.artifactregistry.RepositoryVirtualRepositoryConfigArgs(
+                upstream_policies=policies
+            ),
+            opts=options,
+        )
+        self._location, self._repository_id = args.location, args.repository_id
+
+    def serves(self, image: Image) -> Image:
+        """The image, whose repository exists once the mirror does. An image from elsewhere stays as it is."""
+        repository = image.repository
+        if not repository or (repository.location, repository.name) != (self._location, self._repository_id):
+            return image
+        waiting = ImageRepository(
+            project=self.ready.project, location=repository.location, name=repository.name
+        )
+        return Image(uri=image.uri, fingerprint=image.fingerprint, repository=waiting)

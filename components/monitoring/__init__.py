@@ -1,0 +1,1 @@
+"""Dashboards, alerts and the metrics of pods."""

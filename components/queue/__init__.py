@@ -1,0 +1,1 @@
+"""Kueue and its queues."""

@@ -1,0 +1,54 @@
+"""A finished training run in a bucket, for servers of its model."""
+
+from typing import Any, Final
+
+import pulumi
+
+from components.base.component import Args, Component
+from components.finished_run import FinishedRun
+
+# The sidecar that reads the bucket. It streams files and caches nothing.
+_SIDECAR: Final = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+# The files belong to the user of the pods.
+_MOUNT_OPTIONS: Final = "implicit-dirs,uid=1000,gid=1000"
+
+
+class ServedRunArgs(Args):
+    """Arguments of `ServedRun`: see `FinishedRun`."""
+
+    project: str
+    bucket: pulumi.Input[str]
+    run: str
+    serve_not_good: bool
+    memory_gb: int
+    keep: bool
+
+
+class ServedRun(Component[ServedRunArgs]):
+    """A run that is complete and good. `pulumi up` fails here if the run must not be served.
+
+    Attributes:
+        finished: The look-up. A resource that must wait for its success depends on it.
+    """
+
+    def _declare(self, name: str, args: ServedRunArgs) -> None:
+        self.finished = FinishedRun(f"{name}-run", vars(args), pulumi.ResourceOptions(parent=self))
+
+    def mounted_at(self, path: str) -> dict[str, Any]:
+        """Values for the holes of a manifest whose pods read the run's folder as files.
+
+        The holes are `podAnnotations`, in the metadata, and the list items `mounts` and `volumes`.
+
+        Args:
+            path: The folder in the containers.
+        """
+        options = pulumi.Output.concat(_MOUNT_OPTIONS, ",only-dir=", self.finished.folder)
+        attributes = {"bucketName": self.finished.bucket, "mountOptions": options}
+        csi = {"driver": "gcsfuse.csi.storage.gke.io", "readOnly": True, "volumeAttributes": attributes}
+        limits = {f"gke-gcsfuse/{resource}-limit": size for resource, size in _SIDECAR.items()}
+        return {
+            # With them GKE adds the sidecar to a pod.
+            "podAnnotations": {"annotations": {"gke-gcsfuse/volumes": "true", **limits}},
+            "mounts": [{"name": "run", "mountPath": path, "readOnly": True}],
+            "volumes": [{"name": "run", "csi": csi}],
+        }

@@ -1,0 +1,1 @@
+"""What runs: jobs, Ray clusters, servers."""

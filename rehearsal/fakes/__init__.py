@@ -1,0 +1,1 @@
+"""The fake providers, and the cloud in which they create resources."""

@@ -1,0 +1,1 @@
+"""A rehearsed stack's objects on a local control plane."""

@@ -1,0 +1,51 @@
+"""What scenarios on L4 share: the regions, the node selector and the size of a pod."""
+
+from math import floor
+from typing import Final
+
+from pydantic import field_validator
+
+from cloud.machines import L4, Machine, allocatable_disk_gib
+from components.cluster.capacity import Capacity
+from stacks.settings.shared_settings import StackSettings
+
+# Part of a node's boot disk, in GB, for each pod that the node's GPUs can serve: for images and scratch
+# space.
+_DISK_GB_PER_POD: Final = 200
+# A pod requests this share of the CPUs, memory and disk that its GPUs' part of a node can offer to pods. The
+# rest is a margin, because a pod that requests too much is never scheduled (assumption gke-node-daemons).
+_REQUESTED_SHARE: Final = 0.75
+# The newest driver that GKE offers, chosen by a pod on Autopilot.
+DRIVER: Final = {"cloud.google.com/gke-gpu-driver-version": "latest"}
+
+
+class L4Settings(StackSettings):
+    """Settings of every scenario on GKE whose pods have L4."""
+
+    @field_validator("region")
+    @classmethod
+    def _has_l4(cls, region: str) -> str:
+        if region not in L4.zones:
+            raise ValueError(f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
+        return region
+
+
+def autopilot_selector(capacity: Capacity) -> dict[str, str]:
+    """What a pod adds to the GPU's label on Autopilot: the driver, and the capacity."""
+    return {**DRIVER, **capacity.pod_selectors()}
+
+
+def disk_gb(machine: Machine, gpus: int) -> int:
+    """Size in GB of a node's boot disk, for pods with `gpus` GPUs each."""
+    return _DISK_GB_PER_POD * (machine.count // gpus)
+
+
+def pod_size(machine: Machine, gpus: int) -> dict[str, str]:
+    """Requests and limits of a pod with `gpus` GPUs of a machine."""
+    share = _REQUESTED_SHARE * gpus / machine.count
+    return {
+        "cpu": str(floor(share * machine.pod_cpus)),
+        "memory": f"{floor(share * machine.pod_memory_gib)}Gi",
+        "ephemeral-storage": f"{floor(share * allocatable_disk_gib(disk_gb(machine, gpus)))}Gi",
+        machine.resource: str(gpus),
+    }

@@ -1,0 +1,60 @@
+"""Kueue, in the scenarios with a queue."""
+
+from collections.abc import Mapping, Sequence
+
+import pulumi
+
+from components.capacity.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
+from components.image.image import Image
+from components.queue.kueue import Kueue, KueueArgs
+from components.queue.queue import Queue
+from stacks import pins
+from stacks.platform import GkePlatform, Site
+from stacks.settings.registry import RegistrySettings
+
+
+def kueue_image(settings: RegistrySettings) -> str:
+    """The image of Kueue's manager."""
+    return settings.mirrored(pins.KUEUE_IMAGE)
+
+
+def images_of_kueue(site: Site, settings: RegistrySettings) -> list[Image]:
+    """The images that the nodes of a cluster with Kueue pull for it."""
+    return [site.reachable(Image.parse(kueue_image(settings)))]
+
+
+def declare_keeper(
+    site: Site, platform: GkePlatform, kueue: Kueue, queue: Queue, image: Image, minutes: Mapping[str, int]
+) -> pulumi.Resource:
+    """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`."""
+    args = CapacityKeeperArgs(
+        kueue=kueue, namespace=platform.namespace, image=image, minutes=minutes, depends_on=queue.access
+    )
+    return CapacityKeeper(site.name, args).access
+
+
+def declare_kueue(
+    site: Site,
+    settings: RegistrySettings,
+    platform: GkePlatform,
+    *,
+    frameworks: Sequence[str],
+    ready_minutes: int,
+    uncounted: Sequence[str] = (),
+    devices: Mapping[str, str] | None = None,
+) -> Kueue:
+    """Declares Kueue for the workloads of the namespace. For the arguments see `KueueArgs`."""
+    return Kueue(
+        site.name,
+        KueueArgs(
+            cluster=platform.cluster,
+            version=pins.KUEUE_VERSION,
+            image=kueue_image(settings),
+            namespaces=[platform.namespace.namespace],
+            frameworks=frameworks,
+            uncounted=uncounted,
+            devices=devices or {},
+            ready_minutes=ready_minutes,
+            depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
+        ),
+    )

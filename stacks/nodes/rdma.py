@@ -1,0 +1,23 @@
+"""The network cards of the GPUs, in the scenarios whose nodes reach each other by RDMA."""
+
+from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
+from stacks import pins
+from stacks.nodes.a4 import MACHINE, A4Settings
+from stacks.platform import Site
+from stacks.training.platform import TrainingPlatform
+
+
+def declare_network(site: Site, settings: A4Settings, platform: TrainingPlatform) -> RdmaNetwork | None:
+    """Declares what pods need to use the network cards. None with TCP, which needs nothing."""
+    if settings.transport == "tcp":
+        return None
+    return RdmaNetwork(
+        site.name,
+        RdmaNetworkArgs(
+            cluster=platform.cluster,
+            namespace=platform.namespace,
+            bucket=platform.bucket,
+            plugin_image=pins.NCCL_PLUGIN_IMAGE,
+            cards=MACHINE.count,  # one for each GPU
+        ),
+    )

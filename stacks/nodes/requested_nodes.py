@@ -1,0 +1,92 @@
+"""Nodes that come all together: a node pool of a Standard cluster whose machines Kueue requests for a job.
+
+Autopilot has no such pools: docs/adr/0019-all-nodes-or-none-on-standard.md.
+"""
+
+from typing import Final
+
+from cloud.machines import Machine
+from components.cluster.capacity import FLEX_START_MAX_HOURS
+from components.cluster.standard_cluster import NodePool, NodePoolArgs
+from components.queue.node_requests import QUEUED_NODES, NodeRequests, NodeRequestsArgs
+from components.queue.queue import Queue, QueueArgs
+from stacks.nodes.a4 import A4Settings
+from stacks.nodes.placement import START_MINUTES, UNCOUNTED, JobOfPods, Placement
+from stacks.nodes.queue import declare_keeper, declare_kueue
+from stacks.platform import Site, StandardNodes
+from stacks.training.platform import TrainingPlatform
+
+_QUEUE: Final = "accelerators"
+_FLAVOR: Final = "queued-flex-start"
+# GKE does not replace a node that is lost, so its pod waits in vain and the other nodes cost. After this time
+# the job is stopped, and all its nodes are requested anew.
+_LOST_MINUTES: Final = 10
+# Images and the scratch space of a pod.
+_DISK_GB: Final = 500
+
+
+def standard_nodes(settings: A4Settings) -> StandardNodes | None:
+    """The place of the nodes that come all together. None if they come one by one, on Autopilot."""
+    zone = settings.capacity_zone
+    if not settings.chain.queued or zone is None:
+        return None
+    return StandardNodes(location=settings.region, zones=[zone])
+
+
+def request_nodes(
+    site: Site,
+    settings: A4Settings,
+    platform: TrainingPlatform,
+    machine: Machine,
+    job: JobOfPods,
+    nodes: StandardNodes,
+    run_hours: int | None,
+) -> Placement:
+    """Declares the pool, and the queue in which the job waits for its nodes.
+
+    Args:
+        machine: Machine of a node.
+        job: The job. Every pod takes a node.
+        nodes: Place of the nodes.
+        run_hours: Hours that the job may train. None means no limit.
+    """
+    (capacity,) = settings.chain.capacities
+    # The pool states no labels. GKE's autoscaler writes the name of the newest request there, and the next
+    # `up` would take it away. https://github.com/GoogleCloudPlatform/cluster-autoscaler
+    # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
+    pool = NodePool(
+        f"{site.name}-queued",
+        NodePoolArgs(
+            cluster=platform.cluster,
+            machine=machine,
+            zones=nodes.zones,
+            minimum=0,
+            maximum=job.pods,
+            disk_gb=_DISK_GB,
+            capacity=capacity,
+        ),
+    )
+    kueue = declare_kueue(
+        site,
+        settings,
+        platform,
+        frameworks=[job.framework],
+        uncounted=UNCOUNTED,
+        ready_minutes=START_MINUTES,
+    )
+    hours = capacity.machine_hours(run_hours) or FLEX_START_MAX_HOURS
+    requests = NodeRequests(site.name, NodeRequestsArgs(kueue=kueue, resource=machine.resource, hours=hours))
+    queue = Queue(
+        site.name,
+        QueueArgs(
+            kueue=kueue,
+            namespace=platform.namespace,
+            queue_name=_QUEUE,
+            flavors={_FLAVOR: machine.node_labels},
+            quota={machine.resource: str(job.pods * machine.count)},
+            tolerations=[QUEUED_NODES],
+            requests=requests,
+        ),
+    )
+    keeper = declare_keeper(site, platform, kueue, queue, platform.image, {_FLAVOR: _LOST_MINUTES})
+    return Placement.in_queue(platform, queue, depends_on=[pool.ready, *queue.access, keeper])

@@ -1,0 +1,95 @@
+"""A finished run behind vLLM on GKE: how it is looked up, mounted and named."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pulumi
+from pydantic import Field
+
+from cloud.machines import L4
+from components.storage.bucket import Storage
+from components.storage.served_run import ServedRun, ServedRunArgs
+from stacks.serving import vllm
+from stacks.serving.vllm import VllmSettings
+from stacks.settings.shared_settings import StackSettings
+
+# The digest at the end of a run's own name, see `stacks.training.platform.run_name`.
+_DIGEST: Final = re.compile(r"-[0-9a-f]{8}$")
+# The ranks that vLLM has kernels for. An adapter of another rank is served by the next larger one.
+# https://docs.vllm.ai/en/stable/configuration/engine_args/
+_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
+# Values for the holes of `workloads/vllm/serving.yaml` of a server that mounts no bucket.
+NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
+
+
+class ServedRunSettings(VllmSettings):
+    """Settings of every scenario that serves a finished run."""
+
+    serve_not_good: bool = Field(
+        False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
+    )
+
+
+def served_run(
+    settings: ServedRunSettings, bucket: pulumi.Input[str], folder: str, *, gpus: int, keep: bool
+) -> ServedRun:
+    """Declares the run that is served.
+
+    Args:
+        bucket: Name of the bucket.
+        folder: The run's folder in it.
+        gpus: Number of L4 that a server has.
+        keep: See `FinishedRun`.
+    """
+    return ServedRun(
+        settings.scenario,
+        ServedRunArgs(
+            project=settings.project,
+            bucket=bucket,
+            run=folder,
+            serve_not_good=settings.serve_not_good,
+            memory_gb=gpus * L4.memory_gb,
+            keep=keep,
+        ),
+    )
+
+
+def command_to_serve(settings: StackSettings, bucket: Storage, run: str) -> pulumi.Output[str]:
+    """A command that makes the stack `serve` and names the run to it. The settings choose the project."""
+    name = pulumi.Output.concat("pulumi config set --stack serve servedRun ", bucket.uri, "/", run)
+    project = f"pulumi config set --stack serve gcp:project {settings.project}"
+    return pulumi.Output.concat("pulumi stack select --create serve && ", name, " && ", project)
+
+
+def served_name(folder: str) -> str:
+    """The name by which callers ask for the model: that of the run without its digest.
+
+    A newer run of the same recipe has the same name, so callers need not change.
+    """
+    return _DIGEST.sub("", folder.rpartition("/")[2])
+
+
+def values_of(run: ServedRun, settings: VllmSettings, gpus: int) -> dict[str, Any]:
+    """Values for the holes of `workloads/vllm/serving.yaml` that depend on what is served.
+
+    Args:
+        gpus: Number of GPUs of a server.
+    """
+    finished = run.finished
+    arguments = pulumi.Output.all(
+        finished.bucket, finished.folder, finished.kind, finished.base, finished.base_folder, finished.rank
+    ).apply(lambda results: settings.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
+    return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
+
+
+def _arguments(bucket: str, folder: str, kind: str, base: str, base_folder: str, rank: int) -> list[str]:
+    """The model of a run for `vllm serve`: its path, or the base model in the bucket with the adapter."""
+    name, path = served_name(folder), f"{vllm.RUN_FOLDER}/{kind}"
+    # MaxText exports float32, which vLLM then stores as bf16.
+    precision = "--dtype=bfloat16"
+    if not base:
+        return [path, f"--served-model-name={name}", precision]
+    kernel = next((size for size in _RANKS if size >= rank), rank)
+    adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]
+    return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter]

@@ -1,0 +1,141 @@
+"""vLLM: what every server is started with, and the settings that change it."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field, field_validator
+
+from components.image.image import Image
+from stacks import pins
+from stacks.settings.reader import Hint
+from stacks.settings.shared_settings import ImageByDigest, StackSettings
+
+PORT: Final = 8000
+# The place of a finished run in the containers that serve it.
+RUN_FOLDER: Final = "/run-of-the-job"
+# Requests that vLLM decodes together on Cloud Run. 64 requests of the maximum length need 7 GB for keys and
+# values, beside 2 GB of weights. An L4 has 24 GB.
+CLOUD_RUN_REQUESTS: Final = 64
+# By default vLLM ends the requests in progress with status 500 when it gets SIGTERM. `--shutdown-timeout` is
+# the number of seconds in which it still answers them.
+CLOUD_RUN_ARGUMENTS: Final = (
+    *("--port", str(PORT)),
+    *("--max-model-len", "4096"),
+    *("--max-num-seqs", str(CLOUD_RUN_REQUESTS)),
+    # Cloud Run kills an instance 10 s after SIGTERM.
+    # https://docs.cloud.google.com/run/docs/container-contract
+    *("--shutdown-timeout", "8"),
+    # After scaling to zero the first answer waits for the start. Eager mode skips compilation and graph
+    # capture.
+    "--enforce-eager",
+)
+
+# How a Deployment of servers changes. Without a spare server a single one is gone until the new one answers.
+WITHOUT_SPARE: Final = {"maxSurge": 0, "maxUnavailable": 1}
+# At least half of the servers, and a single one, go on answering. The share rounds down.
+NO_GAP: Final = {"maxSurge": 1, "maxUnavailable": "50%"}
+
+_OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
+# As long as access tokens of the Hub are. Some names begin with hf_, too.
+_TOKEN: Final = re.compile(r"\bhf_\w{30,}")
+# Options that a stack sets itself, and options that would take a server away from its callers or its GPUs.
+STACKS_OPTIONS: Final = {
+    "--model --served-model-name --revision": "{model_key} decides what is served",
+    "--port --host --uds --ssl-keyfile --ssl-certfile --headless": "callers and health checks use HTTP on "
+    f"port {PORT}",
+    "--api-key": "{callers}",
+    "--hf-token": "hfToken has the token, encrypted",
+    "--tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size -dp": "a server uses the "
+    "GPUs of its machine",
+    "--shutdown-timeout": "it fits into the time that a server has after SIGTERM",
+    "--config": "the list has the arguments",
+}
+
+
+def streamed(address: str, name: str) -> list[str]:
+    """The model at an address in a bucket, which answers to a name.
+
+    The server streams the weights from the bucket to its GPUs (assumption streamer-in-image).
+    """
+    return [address, "--load-format=runai_streamer", f"--served-model-name={name}"]
+
+
+def gke_arguments(gpus: int) -> list[str]:
+    """The arguments of a server on GKE that spreads its model over `gpus` GPUs."""
+    return [
+        f"--port={PORT}",
+        f"--tensor-parallel-size={gpus}",
+        # The grace period of the manifest leaves these seconds.
+        "--shutdown-timeout=45",
+        # Tokens of a request and its answer. Leaves memory for many requests at once.
+        "--max-model-len=8192",
+    ]
+
+
+class VllmSettings(StackSettings):
+    """Settings of every scenario that serves with vLLM.
+
+    Attributes:
+        model_key: Key of the setting that decides what is served.
+        callers: What decides who may ask, as a sentence.
+    """
+
+    model_key: ClassVar[str]
+    callers: ClassVar[str]
+
+    serving_image: ImageByDigest = Field(
+        None,
+        description="Image of the servers, in which `vllm serve` starts one. By default the release of vLLM "
+        "that `stacks/pins.py` names.",
+    )
+    vllm_arguments: Annotated[
+        tuple[str, ...],
+        Hint(values='a list of vLLM\'s arguments such as ["--max-model-len=16384"]'),
+    ] = Field(
+        (),
+        description="More arguments of `vllm serve`, after the stack's own. vLLM takes the last value of an "
+        "option. Options that the stack must decide, such as the port, are rejected.",
+    )
+
+    @property
+    def server_image(self) -> Image:
+        """The image of the servers."""
+        return self.serving_image or Image.parse(self.mirrored(pins.VLLM_IMAGE))
+
+    def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
+        """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""
+        return [model, *arguments, *self.vllm_arguments]
+
+    @field_validator("vllm_arguments")
+    @classmethod
+    def _are_the_users_to_set(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        if problems := [*cls._problems(arguments)]:
+            raise ValueError("; ".join(problems))
+        return arguments
+
+    @classmethod
+    def _problems(cls, arguments: tuple[str, ...]) -> Iterator[str]:
+        takes_value = False
+        for argument in arguments:
+            option = _OPTION.match(argument)
+            value = argument[option.end() :] if option else argument
+            reason = cls._reason_against(option[0]) if option else ""
+            if reason and option:
+                yield f"the stack sets {option[0]}, because {reason}; remove it"
+            elif _TOKEN.search(argument):
+                yield "a token is readable in the stack file; remove it, and set hfToken"
+            elif option and value and not value.startswith("="):
+                yield f"{argument!r} is an option with its value; write {option[0]}={value.strip()}"
+            elif not option and not takes_value:
+                yield f"{argument!r} follows no option; remove it"
+            takes_value = not value if option else takes_value
+
+    @classmethod
+    def _reason_against(cls, option: str) -> str:
+        """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
+        name = option.partition(".")[0].replace("_", "-")
+        for options, reason in STACKS_OPTIONS.items():
+            if any(full_name.startswith(name) for full_name in options.split()):
+                return reason.format(model_key=cls.model_key, callers=cls.callers)
+        return ""

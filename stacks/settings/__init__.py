@@ -1,0 +1,1 @@
+"""Settings by topic, and the reader that fills them from a configuration."""

@@ -1,0 +1,1 @@
+"""What scenarios that train share."""
