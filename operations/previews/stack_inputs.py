@@ -68,5 +68,5 @@ def stacks_changed_by(
 
 
 def _is_of(file: str, scenario: str) -> bool:
-    module = f"stacks/{scenario.replace('-', '_')}.py"
+    module = f"stacks/scenarios/{scenario.replace('-', '_')}.py"
     return file == module or file.startswith(f"workloads/{scenario}/")

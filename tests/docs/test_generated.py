@@ -120,7 +120,9 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plans.shipped("l4-kueue")
     assert "| a run: no source says how long it takes" in figures.section("l4-kueue", plan)
-    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": SimpleNamespace(Settings=GkeSettings)})
+    monkeypatch.setattr(
+        "stacks.scenario_modules", lambda: {"l4-kueue": SimpleNamespace(Settings=GkeSettings)}
+    )
     assert "| a run" not in figures.section("l4-kueue", plan)
     assert figures.row("l4-kueue", plan)[2] == "no runs"
 
@@ -144,9 +146,12 @@ def test_who_has_a_role_on_what_is_no_order_of_creation() -> None:
     assert "AutopilotCluster --> Bucket" not in drawn
 
 
-def test_a_component_of_no_group_is_named() -> None:
-    with pytest.raises(DocumentationError, match=r"Volcano: give this class .* a `group`"):
-        picture.section("small", Plan(resources=(STACK, component("Volcano")), changes={}))
+def test_a_component_in_a_folder_without_a_place_in_the_picture_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(picture, "_GROUPS", ("network",))
+    with pytest.raises(DocumentationError, match=r"Bucket is in components/storage: add the folder"):
+        picture.section("small", Plan(resources=(STACK, component("Bucket")), changes={}))
 
 
 def test_a_resource_outside_of_all_components_is_named() -> None:

@@ -246,7 +246,7 @@ def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(
     assert "per run of 2 h" in run("l4-kueue", "--hours", "2").out
     assert "its training has ended" in run("l4-kueue").out
     server = SimpleNamespace(Settings=GkeSettings)
-    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": server})
+    monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": server})
     ran = run("l4-kueue")
     assert "per hour" in ran.out and "a month forgotten" in ran.out
     for words in ("per run", "training", "maxRunHours", "--hours"):

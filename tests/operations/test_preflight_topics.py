@@ -107,7 +107,7 @@ def test_a_run_without_a_limit_is_a_warning(check: Check) -> None:
 
 def test_a_scenario_without_runs_is_asked_for_no_limit(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
     server = SimpleNamespace(Settings=GkeSettings)
-    monkeypatch.setattr("stacks.scenarios", lambda: {"l4-kueue": server})
+    monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": server})
     assert not check(planned("l4-kueue"), "run limit")
 
 

@@ -34,7 +34,7 @@ def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> 
     # The region replaces the bucket, which the engine refuses while it is protected.
     region = 'gcp:region: us-east4\n  llm-stacks:forceDestroy: "true"'
     edit(target / f"Pulumi.{STACK}.yaml", "gcp:region: us-central1", region)
-    edit(target / "stacks" / "l4_kueue.py", '"deny-ingress", ', "")
+    edit(target / "stacks/scenarios/l4_kueue.py", '"deny-ingress", ', "")
     edit(target / "cloud" / "machines.py", '"pd-balanced"', '"pd-ssd"')
     preview = sources.rehearsed(STACK, target)
     assert preview.failure == ""

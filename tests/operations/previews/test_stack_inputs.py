@@ -88,6 +88,6 @@ def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
 def test_no_scenario_is_made_of_another_one(scenario: str) -> None:
     module = scenario.replace("-", "_")
     others = {scenario.replace("-", "_") for scenario in KNOWN.values()} - {module}
-    nodes = ast.walk(ast.parse((ROOT / "stacks" / f"{module}.py").read_text()))
+    nodes = ast.walk(ast.parse((ROOT / "stacks/scenarios" / f"{module}.py").read_text()))
     imports = [ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
     assert imports and not set(re.findall(r"\w+", " ".join(imports))) & others
