@@ -168,7 +168,7 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 bench: .venv/.ready ## how long a preview and a rehearsal take
 	$(BIN)/python -m benchmarks.rehearsal
 
-bench-training: $(TRAINING)/.ready ## the recipes beside the tutorials and a good use of trl: speed, memory, loss
+bench-training: $(TRAINING)/.ready ## the recipes beside a good use of trl, on small models: speed, memory, loss
 	OMP_NUM_THREADS=1 $(TRAINING)/bin/python -m benchmarks.training
 
 bench-gpu: $(TRAINING)/.ready ## the recipes at their real size on one GPU, beside trl: speed, memory

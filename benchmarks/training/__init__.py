@@ -1,1 +1,1 @@
-"""Compares training with the shipped recipes and with the tutorials' settings, on the same rows."""
+"""Compares training with the shipped recipes and with trl used well, on the same rows."""

@@ -1,4 +1,4 @@
-"""Measures how fast the shipped recipes train, compared with the tutorials and with trl used well.
+"""Measures how fast the shipped recipes train, compared with trl used well.
 
     python -m benchmarks.training
 
@@ -28,7 +28,6 @@ from benchmarks.training.measure import (  # noqa: E402
     PACKED,
     PADDED,
     RECIPE,
-    TUTORIAL,
     WHOLE_PROMPTS,
     Case,
     Measurement,
@@ -46,15 +45,15 @@ SIZES: Final = ("tiny", "mid")
 RUNS: Final = 2
 HEADER: Final = (
     "| case | model | settings | rows | steps | trained weights | reply tokens | seconds | kernel's "
-    "| reply tokens/s | to the tutorial | to trl | memory, MB | loss before | loss |\n" + "|---" * 15 + "|"
+    "| reply tokens/s | to trl | memory, MB | loss before | loss |\n" + "|---" * 14 + "|"
 )
 NOT_MEASURED: Final = {
     "kernel launches": "a row of 50 tokens a step leaves a GPU idle between kernels; a CPU is never idle",
-    "bf16": "the recipes compute in bf16, tutorial 003 in fp32 weights; all were fp32 here",
+    "bf16": "the recipes compute in bf16; all were fp32 here",
     "NF4": "4-bit weights; all had plain ones here",
     "fused kernels": "a GPU has one for the loss and one for the attention, here they are many",
     "loader processes": "pictures decoded beside the training; here in it or before it",
-    "several GPUs": "shards; tutorial 000's copies of the vocabulary, synchronised every step",
+    "several GPUs": "shards, and gradients that are sent",
 }
 
 
@@ -68,7 +67,7 @@ def main() -> None:
         stand_ins = Path(directory)
         _apart(_make_stand_ins, stand_ins)
         for case in CASES:
-            wanted = [TUTORIAL, PADDED, RECIPE]
+            wanted = [PADDED, RECIPE]
             if case.packed:
                 wanted += [WHOLE_PROMPTS, *([PACKED] if device == "gpu" else [])]
             for size in SIZES:
@@ -104,22 +103,21 @@ def _library(sides: dict[str, Measurement]) -> Measurement:
 def _lines(case: Case, size: str, sides: dict[str, Measurement]) -> list[str]:
     lines = []
     for side, run in sides.items():
-        # The tutorials have other learning rates, so their losses cannot be compared.
-        losses = " |" if side == TUTORIAL else f"{run.loss_before:.3f} | {run.loss:.3f}"
         lines.append(
             f"| {case.name} | {size} | {side} | {case.rows[size]} | {run.steps} | {run.trainable:,} "
             f"| {run.reply_tokens} | {run.seconds:.1f} | {run.kernel_seconds:.1f} | {run.speed:.0f} "
-            f"| {run.speed / sides[TUTORIAL].speed:.2f} | {run.speed / _library(sides).speed:.2f} "
-            f"| {run.peak_bytes / 1e6:.0f} | {losses} |"
+            f"| {run.speed / _library(sides).speed:.2f} | {run.peak_bytes / 1e6:.0f} "
+            f"| {run.loss_before:.3f} | {run.loss:.3f} |"
         )
     return lines
 
 
 def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
     ours, trl_user = sides[RECIPE], _library(sides)
+    ratio = ours.speed / trl_user.speed
+    end = "reached" if ratio >= case.aim else "missed"
     findings = [
-        _comparison("the tutorial", ours.speed / sides[TUTORIAL].speed, case.aim),
-        _comparison("trl", ours.speed / trl_user.speed, case.library_aim),
+        f"{ratio:.2f} times as fast as trl (aim {case.aim}: {end})",
         f"loss {ours.loss:.3f}, trl's at the same rate {trl_user.loss:.3f}",
     ]
     if whole := sides.get(WHOLE_PROMPTS):
@@ -128,11 +126,6 @@ def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
             f"the prefix beyond it {ours.speed / whole.speed:.2f}"
         )
     return f"{case.name}, {size}: {'; '.join(findings)}"
-
-
-def _comparison(other: str, ratio: float, aim: float) -> str:
-    end = "reached" if ratio >= aim else "missed"
-    return f"{ratio:.2f} times as fast as {other} (aim {aim}: {end})"
 
 
 def _make_stand_ins(path: Path) -> None:

@@ -17,13 +17,12 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
 import finetune.training
 from benchmarks.training.library import library_trainer
-from benchmarks.training.tutorials import Emoji, Product, Sql, Tutorial
 from finetune.data import load_conversations
 from finetune.recipe import Recipe, load_recipe
 from finetune.training import build_trainer, sft_arguments
 
 IGNORED = -100
-TUTORIAL, PADDED, PACKED, RECIPE = "tutorial", "trl, padded by length", "trl, packed", "recipe"
+PADDED, PACKED, RECIPE = "trl, padded by length", "trl, packed", "recipe"
 # The recipe without the shared prefix. Its one advantage over trl is then attention within the rows.
 WHOLE_PROMPTS = "recipe, whole prompts"
 LIBRARY = (PADDED, PACKED)
@@ -31,17 +30,15 @@ LIBRARY = (PADDED, PACKED)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A shipped recipe, its tutorial, and the small model and data that both are trained with."""
+    """A shipped recipe, and the small model and data that all sides are trained with."""
 
     name: str
     recipe: str
-    tutorial: type[Tutorial]
     model: str
     rows: dict[str, int]
     test_rows: int
-    # The aims: so many times the reply tokens per second of the tutorial, and of trl.
+    # So many times trl's reply tokens per second.
     aim: float
-    library_aim: float
 
     @property
     def packed(self) -> bool:
@@ -53,32 +50,26 @@ CASES = (
     Case(
         name="emoji",
         recipe="gemma-3-1b-emoji",
-        tutorial=Emoji,
         model="text",
         rows={"tiny": 160, "mid": 96},
         test_rows=32,
-        aim=2.0,
-        library_aim=1.0,
+        aim=1.0,
     ),
     Case(
         name="sql",
         recipe="gemma-3-12b-text-to-sql",
-        tutorial=Sql,
         model="vision",
         rows={"tiny": 128, "mid": 64},
         test_rows=32,
-        aim=2.0,
-        library_aim=1.5,
+        aim=1.5,
     ),
     Case(
         name="product",
         recipe="gemma-3-4b-vision",
-        tutorial=Product,
         model="vision",
         rows={"tiny": 64, "mid": 32},
         test_rows=16,
-        aim=2.0,
-        library_aim=1.0,
+        aim=1.0,
     ),
 )
 
@@ -145,13 +136,6 @@ def library(recipe: Recipe, workspace: Path, ours: Trainer, packed: bool = False
     return library_trainer(recipe, rows, test_rows, workspace, ceil(len(rows) / batches), packed)
 
 
-def tutorials(case: Case, recipe: Recipe, workspace: Path) -> Tutorial:
-    """The tutorial's trainer over the same rows, unchanged from the data set."""
-    rows, test_rows = load_conversations(recipe.data, recipe.training.seed)
-    assert test_rows is not None
-    return case.tutorial(recipe, rows.with_format(None), test_rows.with_format(None), workspace)
-
-
 def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
     """Train once. Call it in a process that has not trained before, because its memory would count too."""
     torch.set_num_threads(1)
@@ -162,16 +146,11 @@ def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
     with tempfile.TemporaryDirectory() as workspace:
         counted = shipped(recipe, Path(workspace))
         reply_tokens = count_labels(counted.get_train_dataloader())
-        if side == TUTORIAL:
-            tutorial = tutorials(case, recipe, Path(workspace))
-            trainer, test_batches = tutorial.trainer(), [*tutorial.test_batches()]
-        else:
-            trainer = counted
-            if side in LIBRARY:
-                trainer = library(recipe, Path(workspace), counted, side == PACKED)
-            test_batches = [*trainer.get_eval_dataloader()]
-        if trainer is not counted:
+        trainer = counted
+        if side in LIBRARY:
+            trainer = library(recipe, Path(workspace), counted, side == PACKED)
             del counted
+        test_batches = [*trainer.get_eval_dataloader()]
         loss_before = reply_loss(trainer, test_batches)
         _forget_peak()
         began = _clock()

@@ -1,4 +1,4 @@
-"""Makes small models with random weights, and small data sets like those of three tutorials."""
+"""Makes small models with random weights, and small data sets like those of three recipes."""
 
 import random
 import re
