@@ -136,16 +136,16 @@ def poison_at(step: int, rank: int) -> None:
 
 def evaluate_to(losses: Mapping[str, float]) -> None:
     """Has the evaluation after a step come to a loss."""
-    from finetune.training import _Trainer
+    from finetune.trainer import RowTrainer
 
-    original = _Trainer.evaluation_loop
+    original = RowTrainer.evaluation_loop
 
     def come_to(self: Any, *arguments: Any, **options: Any) -> Any:
         output = original(self, *arguments, **options)
         output.metrics["eval_loss"] = losses[str(self.state.global_step)]
         return output
 
-    patched: Any = _Trainer
+    patched: Any = RowTrainer
     patched.evaluation_loop = come_to
 
 

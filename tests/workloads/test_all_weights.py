@@ -189,9 +189,9 @@ def test_the_best_model_is_published_and_not_the_last_one(
 ) -> None:
     from faulty import evaluate_to
 
-    from finetune import training
+    from finetune import trainer
 
-    monkeypatch.setattr(training._Trainer, "evaluation_loop", training._Trainer.evaluation_loop)
+    monkeypatch.setattr(trainer.RowTrainer, "evaluation_loop", trainer.RowTrainer.evaluation_loop)
     evaluate_to({"0": 0.5, "2": 1.0, "4": 2.0, "6": 3.0})
     best = edited(recipe, "best.yaml", training={"load_best_model_at_end": True, "batch_size": 2})
     assert main(local(best, tmp_path, "mine")) == 0

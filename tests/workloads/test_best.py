@@ -19,9 +19,9 @@ WEIGHTS = "adapter_model.safetensors"
 
 @pytest.fixture(autouse=True)
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
-    from finetune.training import _Trainer
+    from finetune.trainer import RowTrainer
 
-    monkeypatch.setattr(_Trainer, "evaluation_loop", _Trainer.evaluation_loop)
+    monkeypatch.setattr(RowTrainer, "evaluation_loop", RowTrainer.evaluation_loop)
     evaluate_to(EVALUATIONS)
 
 

@@ -192,11 +192,13 @@ def test_a_run_has_one_writer_the_newest_and_the_other_publishes_nothing(
     with pytest.raises(InputError, match=r"run mine goes on at .*, which started it at 20.*: this start"):
         save(run, tmp_path, 40)
     with pytest.raises(InputError, match="publishes nothing more"):
-        run.publish({"adapter": adapter_in(kept)}, {})
+        run.upload_result("adapter", adapter_in(kept))
+    with pytest.raises(InputError, match="publishes nothing more"):
+        run.finish({}, {})
     assert newest_step(run) == 20
     assert not [name for name in run.folder.sizes().keys() - before.keys() if name.startswith("adapter")]
     save(newer, tmp_path, 30)
-    newer.publish({"adapter": adapter_in(kept)}, {})
+    newer.finish({"adapter": newer.upload_result("adapter", adapter_in(kept))}, {})
     assert newer.finished()
 
 

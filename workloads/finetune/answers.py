@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import regex
@@ -29,6 +30,7 @@ from finetune.model import compute_dtype, load_processor
 from finetune.recipe import Recipe
 from finetune.rows import text_of
 from finetune.sharding import gathered_for_answers
+from finetune.stops import end_of_reply, stops
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,6 +56,7 @@ class Answers(TrainerCallback):
         run: RunFolder,
         progress: ShowProgress | None,
         limit: TimeLimit,
+        published: Path,
     ):
         self._recipe, self._run, self._progress, self._limit = recipe, run, progress, limit
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
@@ -63,6 +66,9 @@ class Answers(TrainerCallback):
         pictures = recipe.data.image is not None
         self._processor = load_processor(recipe.model.name, pictures, recipe.model.revision)
         self._template = ChatTemplate(self._processor)
+        self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
+        # A server of the result stops there too.
+        self._stops = sorted({*stops(published), end_of_reply(self._tokenizer)})
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **others: Any
@@ -149,7 +155,13 @@ class Answers(TrainerCallback):
         model.eval()
         max_new_tokens = self._recipe.evaluation.max_new_tokens
         with torch.autocast(model.device.type, torch.bfloat16, self._recipe.model.precision == "bf16"):
-            tokens = model.generate(**inputs, do_sample=False, max_new_tokens=max_new_tokens)
+            tokens = model.generate(
+                **inputs,
+                do_sample=False,
+                max_new_tokens=max_new_tokens,
+                pad_token_id=self._tokenizer.pad_token_id,
+                eos_token_id=self._stops,
+            )
         base.set_attn_implementation(text_attention(base.config, attention))
         prompt_length = inputs["input_ids"].shape[1]
         return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])

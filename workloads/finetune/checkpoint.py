@@ -58,6 +58,7 @@ MAY_CHANGE = frozenset(
         "training.log_every_steps",
         "training.push_to_hub",
         "training.report_to",
+        "training.result",
         "training.save_every_steps",
     }
 )
@@ -111,7 +112,13 @@ class RunFolder:
         if resize:
             wanted["workers"] = recorded["workers"]
         compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}")
-        return bool(self.finished())
+        finished = self.finished()
+        if finished and recipe.training.result not in finished:
+            raise InputError(
+                f"run {self.name} is finished with its adapter alone: `python -m finetune merge "
+                f"{self.folder.uri} FOLDER` writes the model"
+            )
+        return bool(finished)
 
     def resized(self, recipe: Recipe, workers: int, batch_for: int | None = None) -> Recipe:
         """The recipe for another number of workers than its batch is meant for: a step has as many rows.
@@ -303,15 +310,17 @@ class RunFolder:
             if CHECKPOINT_NAME.fullmatch(name) and name not in kept and name < max(kept, default=""):
                 self.folder.delete(name)
 
-    def publish(self, results: Mapping[str, Sequence[Path]], summary: dict[str, Any]) -> None:
-        """Upload the local files of each result, adapter or model. Then mark the run as finished."""
+    def upload_result(self, name: str, paths: Sequence[Path]) -> dict[str, int]:
+        """Upload the local files of a result, adapter or model. Returns their sizes."""
         self.writer.check()
-        for name, paths in results.items():
-            # An earlier attempt may have left other files.
-            self.folder.delete(name)
-            for path in paths:
-                self.folder.upload(path, f"{name}/{path.name}")
-        sizes = {name: {path.name: path.stat().st_size for path in paths} for name, paths in results.items()}
+        # An earlier attempt may have left other files.
+        self.folder.delete(name)
+        for path in paths:
+            self.folder.upload(path, f"{name}/{path.name}")
+        return {path.name: path.stat().st_size for path in paths}
+
+    def finish(self, sizes: Mapping[str, Mapping[str, int]], summary: dict[str, Any]) -> None:
+        """Mark the run as finished. `sizes` has the files of each result."""
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.writer.check()
         self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))

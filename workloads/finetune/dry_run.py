@@ -13,13 +13,16 @@ from finetune.data import check_data, load_conversations
 from finetune.model import (
     MODEL_FILES,
     as_model_allows,
+    config_in_cache,
     empty_model,
     fetch_model,
     load_processor,
     lora_config,
+    vocabulary,
 )
 from finetune.prefix import split_off_prefix
 from finetune.recipe import Recipe
+from finetune.stops import missing_stop
 from finetune.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
 
 if TYPE_CHECKING:
@@ -92,15 +95,18 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
             sft_arguments(recipe, Path(workspace))
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
+    if line := missing_stop(getattr(processor, "tokenizer", processor), files, recipe.training.result):
+        print(line)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     training, prefix = recipe.training, []
     if recipe.data.image is not None:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]
     else:
-        sequences = to_tokens(rows, processor, training.max_length)
+        length, known = training.max_length, vocabulary(config_in_cache(recipe.model))
+        sequences = to_tokens(rows, processor, length, known)
         labels = sequences["labels"]
         if training.packing:
-            test_tokens = to_tokens(test_rows, processor, training.max_length) if test_rows else None
+            test_tokens = to_tokens(test_rows, processor, length, known) if test_rows else None
             prefix, behind, _ = split_off_prefix(sequences, test_tokens)
             sequences = pack_dataset(behind, cast(int, training.max_length) - len(prefix))
     batches = ceil(len(sequences) / (training.batch_size * processes))

@@ -10,8 +10,17 @@ from ending.errors import InputError
 from finetune.chat_template import ChatTemplate
 from finetune.checkpoint import RunFolder
 from finetune.families import auto_class
-from finetune.model import MODEL_FILES, check_model, fetch_model, load_model, load_processor
+from finetune.model import (
+    MODEL_FILES,
+    check_model,
+    fetch_model,
+    load_model,
+    load_processor,
+    without_router_scores,
+)
+from finetune.quantized import method
 from finetune.sections import Model
+from finetune.stops import TRIAL, add_stop, end_of_reply, stops
 from finetune.storage import Folder
 
 if TYPE_CHECKING:
@@ -19,7 +28,6 @@ if TYPE_CHECKING:
 
 # The number of tokens that the merged model generates as a test before it is published.
 TRIAL_TOKENS = 16
-TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 
 
 def merge_run(uri: str, target: Path) -> None:
@@ -77,6 +85,7 @@ def complete_model(published: Path, target: Path, device: "torch.device") -> Non
                 shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
+    add_stop(load_processor(str(target), pictures=False), target)
     verify_model(target, published, device)
 
 
@@ -85,21 +94,24 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
     from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
-    if expected.keys() != written.keys():
-        differ = sorted(expected.keys() ^ written.keys())
-        raise RuntimeError(f"the model in {directory} has other weights than its base: {differ[:3]}")
+    config = AutoConfig.from_pretrained(published, local_files_only=True)
+    # Weights that were quantized have other names there.
+    if not method(config) and (unknown := sorted(written.keys() - expected.keys())):
+        raise RuntimeError(f"the model in {directory} has other weights than its base: {unknown[:3]}")
     if set(written.values()) != {"BF16"}:
         raise RuntimeError(f"the model in {directory} is in {sorted(set(written.values()))}, not bf16")
     tokenizer = load_processor(str(directory), pictures=False)
     loading = auto_class(AutoConfig.from_pretrained(directory, local_files_only=True))
-    model = loading.from_pretrained(directory, dtype="auto", local_files_only=True).to(device)
-    stops = model.generation_config.eos_token_id
-    end = _end_of_reply(tokenizer)
-    if end not in (stops if isinstance(stops, list) else [stops]):
-        raise RuntimeError(
-            f"the model in {directory} would not stop: its replies end with token {end}, "
-            f"and generation_config.json has {stops}"
-        )
+    model, report = loading.from_pretrained(
+        directory, dtype="auto", local_files_only=True, output_loading_info=True
+    )
+    if lost := sorted(report["missing_keys"]):
+        raise RuntimeError(f"the model in {directory} lacks weights: {lost[:3]}")
+    _tell_left_out(sorted(expected.keys() - written.keys()))
+    model = without_router_scores(model).to(device)
+    end = end_of_reply(tokenizer)
+    if end not in stops(directory):
+        raise RuntimeError(f"the model in {directory} would not stop: its replies end with token {end}")
     prompt = ChatTemplate(tokenizer).prompt(TRIAL)
     inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt").to(device)
     answer = model.generate(
@@ -113,8 +125,22 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
         raise RuntimeError(f"the model in {directory} answers with numbers that are not finite")
 
 
+def _tell_left_out(names: list[str]) -> None:
+    """Say which tensors of the published files are not in the result. transformers loads none of them."""
+    if names:
+        print(
+            f"{len(names):,} tensors of the published files are not in the model, because transformers does "
+            f"not load them: {', '.join(names[:3])}{', ...' * (len(names) > 3)}",
+            flush=True,
+        )
+
+
 def _in_bf16(config: dict[str, Any]) -> dict[str, Any]:
-    """Set the type of the written weights in the model's configuration and in those of its parts."""
+    """Set the type of the written weights in the model's configuration and in those of its parts.
+
+    Weights that were published in a quantized form are written without it.
+    """
+    config = {key: value for key, value in config.items() if key != "quantization_config"}
     changed = {key: _in_bf16(value) if isinstance(value, dict) else value for key, value in config.items()}
     return changed | {key: "bfloat16" for key in ("dtype", "torch_dtype") if key in config}
 
@@ -124,14 +150,8 @@ def _weights(directory: Path) -> dict[str, str]:
     from safetensors import safe_open
 
     types: dict[str, str] = {}
-    for file in sorted(directory.glob("*.safetensors")):
+    for file in sorted(directory.glob("model*.safetensors")):
         with safe_open(file, "pt") as tensors:
             names = list(tensors.keys())
             types |= {name: tensors.get_slice(name).get_dtype() for name in names}
     return types
-
-
-def _end_of_reply(tokenizer: Any) -> int:
-    """The token that ends a reply in the model's chat template."""
-    row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
-    return [token for token, is_trained in zip(row.tokens, row.trained, strict=True) if is_trained][-1]

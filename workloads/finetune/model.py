@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, one_line
 from finetune.families import auto_class, takes_pictures, text_attention, why_not_packed
+from finetune.quantized import plain_weights, quantized_problems
 from finetune.recipe import Recipe
 from finetune.sections import Lora, Model
 
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
     import torch
     from peft import LoraConfig
 
-# One format of the weights, and no code.
-MODEL_FILES = ["*.json", "*.safetensors", "*.model", "*.jinja", "*.txt"]
+# One format of the weights, and no code. Some repositories hold the weights a second time, under other names.
+MODEL_FILES = ["*.json", "model*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 # What transformers raises for files that it cannot make a model of.
 LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError)
@@ -85,12 +86,15 @@ def _not_loaded(model: Model, error: Exception) -> InputError:
 def as_model_allows(recipe: Recipe) -> Recipe:
     """The recipe, without packing if the model's rows cannot share a pack. One line says so.
 
-    Raises InputError when the recipe has pictures and the model takes none.
+    Raises InputError when the recipe has pictures and the model takes none, and when its weights are
+    published in a form with which the recipe's result cannot be made.
     """
     check_model(recipe.model)
     config = config_in_cache(recipe.model)
     if recipe.data.image and not takes_pictures(config):
         raise InputError(f"model {recipe.model.name} takes no pictures, and data.image names some")
+    if problems := [*quantized_problems(recipe, config)]:
+        raise InputError("; ".join(problems))
     try:
         reason = recipe.training.packing and why_not_packed(config)
     except ValueError as error:
@@ -135,6 +139,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
         "attn_implementation": text_attention(config, PACKED_ROWS) if packed else None,
         "local_files_only": True,
         "revision": model.revision,
+        **plain_weights(config),
     }
     if model.quantization == "nf4":
         options["device_map"] = {"": device}
@@ -147,9 +152,24 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     # A model that takes pictures is loaded whole, also for rows of text. The adapter of a text-only class
     # would have other names, and would not load on the published model.
     try:
-        return auto_class(config).from_pretrained(model.name, **options)
+        loaded = auto_class(config).from_pretrained(model.name, **options)
     except LOADING_ERRORS as error:
         raise _not_loaded(model, error) from error
+    if plain_weights(config):
+        # transformers would write the weights under the names of their quantized parts.
+        loaded._weight_conversions = None
+    return without_router_scores(loaded)
+
+
+def without_router_scores(model: Any) -> Any:
+    """The model, which gives no scores of a mixture's routers unless it is asked for them.
+
+    It would add the loss that balances experts to its own, which fails while it generates.
+    """
+    config = model.config.get_text_config()
+    if hasattr(config, "output_router_logits"):
+        config.output_router_logits = False
+    return model
 
 
 def load_adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
@@ -161,14 +181,36 @@ def load_adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
 
 def load_processor(name: str, pictures: bool, revision: str | None = None) -> Any:
     """The model's processor, or for rows of text its tokenizer, because trl packs only with a tokenizer."""
-    from transformers import AutoProcessor, AutoTokenizer
+    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
     try:
-        return kind.from_pretrained(name, revision=revision, local_files_only=True)
+        processor = kind.from_pretrained(name, revision=revision, local_files_only=True)
+        rows = vocabulary(AutoConfig.from_pretrained(name, revision=revision, local_files_only=True))
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
         raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error
+    _set_padding(getattr(processor, "tokenizer", processor), rows)
+    return processor
+
+
+def vocabulary(config: Any) -> int:
+    """How many tokens the model knows: the rows of its embedding."""
+    return config.get_text_config().vocab_size
+
+
+def _set_padding(tokenizer: Any, rows: int) -> None:
+    """Give a tokenizer a padding token that the model has, as trl does. Nothing attends to padding.
+
+    Llama 3 and Mistral are published without one, and some models with one behind their embedding.
+    """
+    padding = tokenizer.pad_token_id
+    if padding is None or padding >= rows:
+        known = sorted(token for token in tokenizer.added_tokens_decoder if token < rows)
+        ends = [tokenizer.eos_token_id, tokenizer.bos_token_id, *known, 0]
+        tokenizer.pad_token = tokenizer.convert_ids_to_tokens(
+            next(token for token in ends if token is not None and token < rows)
+        )
 
 
 def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":

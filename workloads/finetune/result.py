@@ -43,6 +43,8 @@ def publish_result(
 ) -> None:
     """Publish adapter or model, or both, from rank 0. Call it on every rank.
 
+    The adapter goes first: it stays there when the base model cannot take it in.
+
     Args:
         published: Directory of the base model.
         trained: Directory of the checkpoint, or of the best evaluation, whose result is published.
@@ -54,6 +56,7 @@ def publish_result(
         save_whole(model, folder)
     if not first:
         return
+    results = {"adapter": run.upload_result("adapter", adapter_in(trained))} if recipe.lora else {}
     if not recipe.lora and model is None:
         save_whole(load_saved(recipe.model, trained, arguments.device), folder)
     if not recipe.lora:
@@ -62,8 +65,9 @@ def publish_result(
         merge_adapter(recipe.model, published, trained, folder, arguments.device)
     else:
         _keep_base(recipe, run, published)
-    results = {"adapter": adapter_in(trained)} if recipe.lora else {}
-    run.publish(results | ({"model": sorted(folder.iterdir())} if folder.exists() else {}), summary)
+    if folder.exists():
+        results["model"] = run.upload_result("model", sorted(folder.iterdir()))
+    run.finish(results, summary)
 
 
 def _keep_base(recipe: Recipe, run: RunFolder, published: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError
-from finetune.chat_template import ChatTemplate, Row, shown
+from finetune.chat_template import ChatTemplate, Row, in_one_line, shown
 from finetune.data import tell_left_out
 
 if TYPE_CHECKING:
@@ -16,11 +16,14 @@ NOT_TRAINED = -100
 BATCH = 1000
 
 
-def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Dataset":
+def to_tokens(
+    rows: "Dataset", tokenizer: Any, max_length: int | None, vocabulary: int | None = None
+) -> "Dataset":
     """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
     A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
-    is left, or when the model's chat template does not take a row or does not keep prompt and reply apart.
+    is left, when the model's chat template does not take a row or does not keep prompt and reply apart, or
+    when a row has a token above the model's `vocabulary`.
     """
     from datasets import Dataset, Features, List, Value
 
@@ -31,6 +34,7 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
         all_tools = batch.get("tools") or [None] * len(batch["prompt"])
         for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
             row = template.row([*prompt, *completion], tools)
+            _check_vocabulary(row, tokenizer, vocabulary)
             if max_length is None or len(row.tokens) <= max_length:
                 columns["input_ids"].append(row.tokens)
                 columns["labels"].append(
@@ -44,6 +48,18 @@ def to_tokens(rows: "Dataset", tokenizer: Any, max_length: int | None) -> "Datas
     left_out = len(rows) - len(columns["labels"])
     tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+
+
+def _check_vocabulary(row: Row, tokenizer: Any, vocabulary: int | None) -> None:
+    """Raises InputError for a token that the tokenizer knows and the model does not."""
+    highest = max(row.tokens)
+    if vocabulary is not None and highest >= vocabulary:
+        text = tokenizer.decode(row.tokens)
+        raise InputError(
+            f"the tokenizer writes {tokenizer.decode([highest])!r} as token {highest}, and the model knows "
+            f"{vocabulary} tokens; it stands in the row {in_one_line(text[:200])}: leave it out of the rows, "
+            "or take another tokenizer"
+        )
 
 
 def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:

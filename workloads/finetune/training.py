@@ -12,7 +12,6 @@ from typing import Any, cast
 import torch
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
-from peft import PeftModel
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import SFTConfig, SFTTrainer
 
@@ -21,7 +20,7 @@ from ending.exporter import Exporter
 from ending.files import MetricsLog
 from ending.recipe_file import RecipeError
 from ending.time_limit import TimeLimit
-from finetune.all_weights import choose_weights, load_into
+from finetune.all_weights import choose_weights
 from finetune.answers import Answers, JudgeUntrained
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
 from finetune.chat_template import ChatTemplate
@@ -32,17 +31,21 @@ from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import (
     as_model_allows,
     check_layers,
+    config_in_cache,
     fetch_model,
     load_model,
     load_processor,
     lora_config,
+    vocabulary,
 )
 from finetune.prefix import PrefixedBatch, split_off_prefix
 from finetune.recipe import Recipe
 from finetune.result import check_result, load_trained, publish_result
 from finetune.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
-from finetune.tokens import NOT_TRAINED, PictureBatch, first_row, to_tokens
+from finetune.stops import missing_stop
+from finetune.tokens import PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
+from finetune.trainer import RowTrainer, balance_experts
 from finetune.transport import check_rdma, describe
 from finetune.trl_settings import check_packages, checked, errors_of_trl
 
@@ -102,14 +105,16 @@ def _train(
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     progress = None
     if arguments.process_index == 0:
-        progress = _show_start(recipe, run, rows, arguments.world_size, newest.step if newest else 0)
+        progress = _show_start(
+            recipe, run, published, rows, arguments.world_size, newest.step if newest else 0
+        )
         callbacks.append(progress)
     callbacks.append(SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume))
     if patience := recipe.training.early_stopping_patience:
         callbacks.append(StopEarly(patience))
     answers = None
     if test_rows and recipe.evaluation.rows:
-        answers = Answers(recipe, test_rows, run, progress, limit)
+        answers = Answers(recipe, test_rows, run, progress, limit, published)
         callbacks = [JudgeUntrained(answers), *callbacks, answers]
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
@@ -143,10 +148,16 @@ def _with_loss(answers: Answers | None, trainer: SFTTrainer) -> SFTTrainer:
     return trainer
 
 
-def _show_start(recipe: Recipe, run: RunFolder, rows: Dataset, processes: int, step: int) -> ShowProgress:
+def _show_start(
+    recipe: Recipe, run: RunFolder, published: Path, rows: Dataset, processes: int, step: int
+) -> ShowProgress:
     """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
     print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
-    shown = first_row(rows, _processor(recipe), recipe.data.image is not None)
+    processor = _processor(recipe)
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if line := missing_stop(tokenizer, published, recipe.training.result):
+        print(line)
+    shown = first_row(rows, processor, recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
     return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder)
 
@@ -181,37 +192,6 @@ def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint |
     return None
 
 
-class _Trainer(SFTTrainer):
-    """Averages an evaluation over its reply tokens. The library averages over batches of any size.
-
-    It also resumes the training of all weights by the files' own names.
-    """
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Load a checkpoint into the model."""
-        if isinstance(self.model, PeftModel) or self.is_fsdp_enabled:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
-        else:
-            load_into(self.model, Path(resume_from_checkpoint))
-
-    def prediction_step(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
-        """The library's step. It also keeps the sum of the losses and the number of tokens."""
-        loss, *others = super().prediction_step(model, inputs, *more, **options)
-        tokens = (inputs["labels"][:, 1:] != NOT_TRAINED).sum()
-        self._scored.append(self.accelerator.gather_for_metrics(torch.stack([loss * tokens, tokens])[None]))
-        return loss, *others
-
-    def evaluation_loop(self, *arguments: Any, **options: Any) -> Any:
-        """The library's loop, with these averages."""
-        self._scored = list[torch.Tensor]()
-        output: Any = super().evaluation_loop(*arguments, **options)
-        losses, tokens = torch.stack([scored.sum(0) for scored in self._scored]).cpu().unbind(1)
-        output.metrics["eval_loss"] = float(losses.sum() / tokens.sum())
-        accuracy = torch.tensor(self._metrics["eval"]["mean_token_accuracy"])
-        self._metrics["eval"]["mean_token_accuracy"] = [float((accuracy * tokens).sum() / tokens.sum())]
-        return output
-
-
 def build_trainer(
     recipe: Recipe,
     arguments: SFTConfig,
@@ -222,8 +202,9 @@ def build_trainer(
     """The trainer of a recipe over conversations, with the model from disk."""
     processor = _processor(recipe)
     if recipe.data.image is None:
-        rows = to_tokens(rows, processor, recipe.training.max_length)
-        test_rows = to_tokens(test_rows, processor, recipe.training.max_length) if test_rows else None
+        length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
+        rows = to_tokens(rows, processor, length, known)
+        test_rows = to_tokens(test_rows, processor, length, known) if test_rows else None
     prefix: list[int] = []
     if recipe.training.packing:
         prefix, rows, test_rows = split_off_prefix(rows, test_rows)
@@ -254,8 +235,9 @@ def assemble(
     lora = lora_config(recipe.lora, model, recipe.model.revision) if recipe.lora else None
     if lora is None:
         choose_weights(model, pictures=recipe.data.image is not None)
+    balance_experts(arguments, model, recipe)
     with errors_of_trl(recipe.training):
-        trainer = _Trainer(
+        trainer = RowTrainer(
             model=model,
             args=arguments,
             train_dataset=rows,
