@@ -52,7 +52,7 @@ def no_node_to_make(message: str) -> Why:
     return explain(
         message,
         otherwise="no node that the cluster may make would take it",
-        remedy="its node selector (reservation, GPU, region) fits no capacity; see docs/gotchas.md",
+        remedy="its node selector (reservation, GPU, region) fits no capacity; see docs/capacity.md",
     )
 
 
