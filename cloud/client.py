@@ -16,6 +16,8 @@ from googleapiclient.errors import HttpError
 
 from cloud.discovery import discovery
 
+# The form in which the library reads an answer. httplib2 itself sends nothing.
+Answer = httplib2.Response
 # Every error that a call can end with: an error as the answer, bad credentials, a broken connection.
 CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
 
@@ -36,7 +38,7 @@ class _Http:
 
     def request(
         self, uri: str, method: str = "GET", body: Any = None, headers: Any = None
-    ) -> tuple[httplib2.Response, bytes]:
+    ) -> tuple[Answer, bytes]:
         """Returns the answer, or raises an error that the library knows."""
         try:
             answer = self._session.request(method, uri, body, headers, timeout=self._timeout_s)
@@ -44,7 +46,7 @@ class _Http:
             raise TimeoutError(error) from None
         except requests.ConnectionError as error:
             raise ConnectionError(error) from None
-        response = httplib2.Response({**answer.headers, "status": str(answer.status_code)})
+        response = Answer({**answer.headers, "status": str(answer.status_code)})
         response.reason = answer.reason
         return response, answer.content
 

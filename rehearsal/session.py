@@ -124,7 +124,7 @@ class Rehearsal:
             started.enter_context(self.runs)
             if not self.buckets:
                 self.buckets = directory / "buckets"
-                finished_run.write(self.configuration.plain, self.buckets)
+                finished_run.write_served_run(self.configuration.plain, self.buckets)
             storage = started.enter_context(Buckets(self.buckets))
             servers = self.builds.configuration | self.runs.configuration | storage.configuration
             servicers = {

@@ -1,4 +1,4 @@
-"""A finished training run in a bucket, for servers of its model."""
+"""The finished run that a stack serves: looked up by `up`, and mounted into the servers."""
 
 from typing import Any, Final
 

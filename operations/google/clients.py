@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httplib2
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from google.auth.transport.requests import Request
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
-from cloud.client import CALL_ERRORS, client, is_on_the_way
+from cloud.client import CALL_ERRORS, Answer, client, is_on_the_way
 from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
 from cloud.identity_token import identity_token
@@ -221,7 +220,7 @@ def _disabled(error: HttpError) -> tuple[str, str]:
     return "", ""
 
 
-def _object(response: httplib2.Response, content: bytes) -> Any:
+def _object(response: Answer, content: bytes) -> Any:
     """The JSON of an answer.
 
     Raises:

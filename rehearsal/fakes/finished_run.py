@@ -1,4 +1,4 @@
-"""A finished training run in the fake Cloud Storage, for stacks that serve one."""
+"""The files of finished training runs in the fake Cloud Storage, for stacks that serve one."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ def path_of(address: object) -> Path:
     return Path(str(address).removeprefix("gs://"))
 
 
-def write(settings: Mapping[str, Any], buckets: Path) -> None:
+def write_served_run(settings: Mapping[str, Any], buckets: Path) -> None:
     """Writes the run that a stack's settings name into the folder of all buckets.
 
     Args:

@@ -52,7 +52,7 @@ class Shape:
         labels: Labels besides those that GKE sets.
         taints: Taints.
         queued: Whether nodes come only by a request for all nodes of a job.
-        cards: Number of network cards with RDMA that pods can claim.
+        cards: Number of network cards that pods can claim.
     """
 
     pool: str

@@ -3,10 +3,12 @@
 import json
 import os
 import subprocess
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
+
+import urllib3
 
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
@@ -90,7 +92,7 @@ def _run(stage: Stage) -> Path:
 
 
 def _content(url: str, body: Mapping[str, Any] | None = None) -> bytes:
-    content = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, content, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=_SECONDS) as response:
-        return response.read()
+    answer = urllib3.request("POST" if body else "GET", url, json=body, retries=False, timeout=_SECONDS)
+    if answer.status != HTTPStatus.OK:
+        raise RehearsalError(f"the server answers {url} with {answer.status}: {answer.data.decode()}")
+    return answer.data

@@ -22,7 +22,7 @@ import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 * 2**20, 8 * 2**20))
 from finetune import transport
-transport.check_rdma(Path(sys.argv[1]))
+transport.check_transport(Path(sys.argv[1]))
 """
 # One of two processes, each on a node of its own.
 NODE = """
@@ -51,7 +51,7 @@ def expect_rdma(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pod_that_expects_tcp_needs_no_card(tmp_path: Path) -> None:
-    transport.check_rdma(tmp_path)
+    transport.check_transport(tmp_path)
 
 
 def test_a_pod_without_a_card_is_refused_where_rdma_is_expected(
@@ -59,7 +59,7 @@ def test_a_pod_without_a_card_is_refused_where_rdma_is_expected(
 ) -> None:
     expect_rdma(monkeypatch)
     with pytest.raises(InputError, match="has no network card for it: the claim of the pod"):
-        transport.check_rdma(tmp_path / "missing")
+        transport.check_transport(tmp_path / "missing")
 
 
 def test_memory_that_cannot_be_locked_is_refused_where_rdma_is_expected(

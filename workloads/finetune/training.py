@@ -46,7 +46,7 @@ from finetune.stops import missing_stop
 from finetune.tokens import PictureBatch, first_row, to_tokens
 from finetune.trackers import name_run
 from finetune.trainer import RowTrainer, balance_experts
-from finetune.transport import check_rdma, describe
+from finetune.transport import check_transport, describe
 from finetune.trl_settings import check_packages, checked, errors_of_trl
 
 # Figures of the answers that are compared with those of the untrained model.
@@ -76,7 +76,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
     Training also ends when the process is asked to stop, and at the limit. Loading and publishing count as
     time that the run has trained.
     """
-    check_rdma()
+    check_transport()
     workspace = _workspace(run)
     name_run(workspace)
     arguments = sft_arguments(recipe, workspace)

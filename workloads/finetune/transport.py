@@ -29,7 +29,7 @@ def expects_rdma() -> bool:
     return os.environ.get(TRANSPORT) == "rdma"
 
 
-def check_rdma(devices: Path | None = None) -> None:
+def check_transport(devices: Path | None = None) -> None:
     """Refuse to train over TCP where RDMA is expected: NCCL would do so without a word.
 
     Args:
