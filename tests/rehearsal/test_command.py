@@ -128,6 +128,8 @@ def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
     match = re.fullmatch(closing, last)
     plan = json.loads((results / "plan.json").read_text())
     assert match and int(match[1]) == int(match[2]) == len(plan["resources"])
+    # The first line that a reader of the README compares with their own.
+    assert f"\n{last}\n" in (project.ROOT / "README.md").read_text()
     assert {path.name for path in results.iterdir()} == {"plan.json", "state.json"}
 
 
