@@ -1,12 +1,10 @@
 """The image of a stack that trains: given or built, and what is built again."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-import stacks
 from engine.project import ROOT
 from rehearsal.session import Rehearsal
 from stacks import pins
@@ -88,35 +86,6 @@ def test_other_code_runs_again_without_a_build_and_other_libraries_with_one(
     assert first_runs
     assert code_runs - first_runs
     assert library_runs - first_runs - code_runs
-
-
-def test_an_image_is_built_once_and_again_for_other_libraries(checkout: Path) -> None:
-    with Rehearsal("a4-ray", checkout=checkout) as rehearsal:
-        rehearsal.up()
-        members = plans.of_type(plans.standing_plan(rehearsal), ":RepositoryIamMember")
-        edit(checkout, "finetune/training.py")
-        rehearsal.up()
-        assert len(rehearsal.builds.builds) == 1
-        edit(checkout, "finetune/requirements.txt")
-        rehearsal.up()
-        assert len(rehearsal.builds.builds) == 2
-        assert rehearsal.preview().changed == 0
-    # The module is not that of the other checkout.
-    assert sys.modules["stacks"] is stacks
-    # The cluster's nodes read the repository. Only the build writes into it.
-    roles = {
-        (member.inputs["repository"], member.inputs["role"], account_of(member.inputs["member"]))
-        for member in members
-    }
-    assert roles == {
-        ("images-a4-ray", "roles/artifactregistry.reader", "serviceAccount:a4-ray-nodes"),
-        ("images-a4-ray", "roles/artifactregistry.writer", "serviceAccount:a4-ray-builder"),
-    }
-
-
-def account_of(member: str) -> str:
-    """`serviceAccount:NAME` of a member, without the suffix that Pulumi adds to the name."""
-    return member.split("@")[0].rpartition("-")[0]
 
 
 @pytest.mark.parametrize(("setting", "enablement"), [("false", "DISABLED"), ("true", "INHERITED")])
