@@ -1,7 +1,7 @@
 """Tiny models with the values of published ones: sizes are cut, what decides how a run ends is kept.
 
-The values are those of `config.json`, `generation_config.json`, `tokenizer_config.json` and of the weights'
-names in the repository on the Hub that a family names, https://huggingface.co/NAME. Where a family leaves a
+A family names its repository, https://huggingface.co/NAME. The values come from config.json,
+generation_config.json, tokenizer_config.json and the names of the weights there. Where a family leaves a
 value out, the class of transformers has the published one as its default.
 """
 

@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from finetune.adapter import check_adapter
 from finetune.data import check_data, load_conversations
 from finetune.model import (
     MODEL_FILES,
@@ -17,7 +18,6 @@ from finetune.model import (
     empty_model,
     fetch_model,
     load_processor,
-    lora_config,
     vocabulary,
 )
 from finetune.prefix import split_off_prefix
@@ -133,14 +133,13 @@ def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]
 
 def _parameters(recipe: Recipe) -> tuple[int, int]:
     """The number of trainable parameters and of all parameters, of the model with its adapter."""
-    from peft import get_peft_model
-
     from finetune.all_weights import choose_weights
 
     base = empty_model(recipe.model)
     if recipe.lora:
-        return get_peft_model(base, lora_config(recipe.lora, base)).get_nb_trainable_parameters()
-    choose_weights(base, pictures=recipe.data.image is not None)
+        check_adapter(recipe, base)
+    else:
+        choose_weights(base, pictures=recipe.data.image is not None)
     weights = [*base.parameters()]
     trained = (weight.numel() for weight in weights if weight.requires_grad)
     return sum(trained), sum(weight.numel() for weight in weights)

@@ -43,7 +43,11 @@ FAMILIES = {
 
 def adapter_problems(lora: "Lora", model: str) -> Iterable[str]:
     """Why the adapter would have no layer of the model of that name, if that is certain without the model."""
+    if lora.target_parameters and lora.dropout:
+        yield "lora.target_parameters needs lora.dropout 0"
     wanted = lora.target_modules
+    if wanted is None:
+        return
     try:
         pattern = re.compile(wanted)
     except re.error as error:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # The number of tokens that the merged model generates as a test before it is published.
 TRIAL_TOKENS = 16
+# Nats a token by which a merged model may differ from the trained one. Rounding to bf16 is below a tenth.
+NOISE = 1.0
 
 
 def merge_run(uri: str, target: Path) -> None:
@@ -68,13 +70,40 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
     base = load_model(model, device)
     if model.quantization == "nf4":
         base.dequantize()
-    merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload(safe_merge=True)
+    adapted: Any = PeftModel.from_pretrained(base, str(adapter)).eval()
+    tokenizer = load_processor(model.name, pictures=False, revision=model.revision)
+    trained = _predicted(adapted, tokenizer)
+    with adapted.disable_adapter():
+        change = _distance(trained, _predicted(adapted, tokenizer))
+    merged = adapted.merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    complete_model(published, target, device)
+    written = complete_model(published, target, device)
+    distance = _distance(trained, _predicted(written, tokenizer))
+    if distance > max(NOISE, 2 * change):
+        raise InputError(
+            f"the merged model predicts other tokens than the one that was trained (they differ by "
+            f"{distance:.2f} nats, and the training changed {change:.2f}): its layers cannot take in this "
+            "adapter; set training.result to adapter"
+        )
 
 
-def complete_model(published: Path, target: Path, device: "torch.device") -> None:
-    """Give written weights the base model's configuration and its tokenizer. Try the result.
+def _predicted(model: Any, tokenizer: Any) -> "torch.Tensor":
+    """The logarithms of the probabilities that a model gives to each next token of a short conversation."""
+    import torch
+
+    row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
+    with torch.no_grad():
+        logits = model(torch.tensor([row.tokens], device=model.device)).logits[0]
+    return logits.float().log_softmax(-1).cpu()
+
+
+def _distance(expected: "torch.Tensor", other: "torch.Tensor") -> float:
+    """The divergence of two predictions in nats a token, 0 for equal ones."""
+    return float((expected.exp() * (expected - other)).sum(-1).mean())
+
+
+def complete_model(published: Path, target: Path, device: "torch.device") -> Any:
+    """Give written weights the base model's configuration and its tokenizer. Try the result and return it.
 
     These files stay as they were published, because the server's version of transformers may be another than
     this one. The index of the weights is written anew.
@@ -86,11 +115,11 @@ def complete_model(published: Path, target: Path, device: "torch.device") -> Non
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
     add_stop(load_processor(str(target), pictures=False), target)
-    verify_model(target, published, device)
+    return verify_model(target, published, device)
 
 
-def verify_model(directory: Path, published: Path, device: "torch.device") -> None:
-    """Load a written model and generate from it. Raises RuntimeError when a server would fail."""
+def verify_model(directory: Path, published: Path, device: "torch.device") -> Any:
+    """Load a written model, generate from it and return it. Raises RuntimeError when a server would fail."""
     from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
@@ -123,6 +152,7 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> No
     )
     if not all(step.isfinite().all() for step in answer.logits):
         raise RuntimeError(f"the model in {directory} answers with numbers that are not finite")
+    return model
 
 
 def _tell_left_out(names: list[str]) -> None:

@@ -1,6 +1,5 @@
 """The base model and its adapter: access, download, 4-bit loading, LoRA, a check of the saved adapter."""
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +7,10 @@ from ending.errors import InputError, one_line
 from finetune.families import auto_class, takes_pictures, text_attention, why_not_packed
 from finetune.quantized import plain_weights, quantized_problems
 from finetune.recipe import Recipe
-from finetune.sections import Lora, Model
+from finetune.sections import Model
 
 if TYPE_CHECKING:
     import torch
-    from peft import LoraConfig
 
 # One format of the weights, and no code. Some repositories hold the weights a second time, under other names.
 MODEL_FILES = ["*.json", "model*.safetensors", "*.model", "*.jinja", "*.txt"]
@@ -104,14 +102,6 @@ def as_model_allows(recipe: Recipe) -> Recipe:
     print(f"packing and the shared prefix are off, batch_size counts rows: {reason}", flush=True)
     training = recipe.training.model_copy(update={"packing": False})
     return recipe.model_copy(update={"training": training})
-
-
-def check_layers(model: Model, lora: Lora | None) -> None:
-    """Raises InputError when no layer of the base model gets the adapter, before weights are downloaded."""
-    check_model(model)
-    base = empty_model(model)
-    if lora:
-        _check_target_modules(lora, base)
 
 
 def compute_dtype(model: Model) -> "torch.dtype":
@@ -210,39 +200,6 @@ def _set_padding(tokenizer: Any, rows: int) -> None:
         ends = [tokenizer.eos_token_id, tokenizer.bos_token_id, *known, 0]
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(
             next(token for token in ends if token is not None and token < rows)
-        )
-
-
-def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConfig":
-    """The configuration of the adapter. It names the base model's `revision` and stores none of its weights.
-
-    Raises InputError when no module of the base model matches it, or one that is not a single layer.
-    """
-    from peft import LoraConfig
-
-    _check_target_modules(lora, base)
-    return LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.target_modules,
-        task_type="CAUSAL_LM",
-        revision=revision,
-    )
-
-
-def _check_target_modules(lora: Lora, base: Any) -> None:
-    pattern = re.compile(lora.target_modules)
-    matches = {name: module for name, module in base.named_modules() if pattern.fullmatch(name)}
-    if not matches:
-        raise InputError(
-            f"lora.target_modules {lora.target_modules} matches no module of {type(base).__name__}"
-        )
-    compound = next((name for name, module in matches.items() if [*module.children()]), None)
-    if compound:
-        raise InputError(
-            f"lora.target_modules {lora.target_modules} matches {compound}, which is not one layer "
-            f"({type(matches[compound]).__name__}); an adapter needs the names of layers"
         )
 
 

@@ -60,7 +60,11 @@ class Recipe(Section):
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
         parts = {
             "model": self.model.model_dump(include={"name", "quantization", "precision"}),
-            "lora": self.lora and self.lora.model_dump(include={"rank", "dropout", "target_modules"}),
+            "lora": self.lora
+            and self.lora.model_dump(
+                include={"rank", "dropout", "target_modules"}
+                | ({"target_parameters"} if self.lora.target_parameters else set())
+            ),
             "training": self.training.model_dump(
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
                 | ({"trl"} if self.training.trl else set())

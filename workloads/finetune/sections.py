@@ -18,11 +18,6 @@ from pydantic import (
 from finetune.contradictions import with_fields
 from finetune.rows import conversation
 
-# Every linear layer of the language model. The parts for pictures and sound keep their weights.
-_LANGUAGE_MODEL_LAYERS = (
-    r"(?!.*(vision|audio)).*\.layers\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
-)
-
 
 def _not_blank(text: str) -> str:
     if not text.strip():
@@ -75,10 +70,15 @@ class Lora(Section):
     rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
     alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
     dropout: float = Field(0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step drops.")
-    target_modules: Text = Field(
-        _LANGUAGE_MODEL_LAYERS,
+    target_modules: Text | None = Field(
+        None,
         description="Layers that get an adapter: a regular expression over full module names. By default "
-        "every linear layer of the language model.",
+        "every linear layer of the language model but its head and the routers of experts.",
+    )
+    target_parameters: list[Text] = Field(
+        [],
+        description="Parameters that get an adapter besides, by the ends of their names: the experts of a "
+        "mixture are no layers, such as mlp.experts.gate_up_proj. They need dropout 0.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The tokens at which a model stops, and the one that ends a reply in its chat template."""
+"""Stop tokens of a published model, and the end of a reply in its chat template."""
 
 import json
 from pathlib import Path

@@ -42,8 +42,8 @@ def balance_experts(arguments: SFTConfig, model: Any, recipe: Recipe) -> None:
 class RowTrainer(SFTTrainer):
     """Averages an evaluation over its reply tokens. The library averages over batches of any size.
 
-    The loss of a figure is that of the rows: where a mixture's experts are balanced, that part is trained and
-    not shown. It also resumes the training of all weights by the files' own names.
+    Figures have the loss of the rows alone. The balance of a mixture's experts is trained and not shown. It
+    also resumes the training of all weights by the files' own names.
     """
 
     def __init__(self, *arguments: Any, **options: Any):

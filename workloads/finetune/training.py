@@ -20,6 +20,7 @@ from ending.exporter import Exporter
 from ending.files import MetricsLog
 from ending.recipe_file import RecipeError
 from ending.time_limit import TimeLimit
+from finetune.adapter import check_adapter, lora_config
 from finetune.all_weights import choose_weights
 from finetune.answers import Answers, JudgeUntrained
 from finetune.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
@@ -30,12 +31,11 @@ from finetune.driver import Driver, Request
 from finetune.metrics import Evaluation, last_evaluation
 from finetune.model import (
     as_model_allows,
-    check_layers,
     config_in_cache,
+    empty_model,
     fetch_model,
     load_model,
     load_processor,
-    lora_config,
     vocabulary,
 )
 from finetune.prefix import PrefixedBatch, split_off_prefix
@@ -185,7 +185,7 @@ def _begin_together(
 
 def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
     """Become the run's writer, and fetch its newest checkpoint, if there is one."""
-    check_layers(recipe.model, recipe.lora)
+    check_adapter(recipe, empty_model(recipe.model))
     run.folder.first_access(run.writer.begin)
     if run.folder.first_access(run.newest_checkpoint):
         return run.fetch_newest(workspace)
