@@ -12,7 +12,7 @@ from typing import Final
 import pulumi
 import pulumi_gcp as gcp
 
-from stacks.settings.accounts import PROJECT_ROLES
+from stacks.settings.accounts import PROJECT_ROLES, purposes_of
 
 _ACT_AS: Final = "roles/iam.serviceAccountUser"
 
@@ -36,7 +36,7 @@ def stack_accounts(
     commands: dict[str, pulumi.Input[str]] = {}
     for stack, scenario in stacks.items():
         words: list[pulumi.Input[str]] = [f"pulumi config set-all --stack {stack}"]
-        for purpose in scenarios[scenario].Settings.purposes():
+        for purpose in purposes_of(scenarios[scenario].Settings):
             account = _account(project, stack, purpose, deployer)
             words += [f" --plaintext accounts.{purpose}=", account.email]
         commands[f"accounts of {stack}"] = pulumi.Output.concat(*words)

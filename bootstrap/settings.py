@@ -3,19 +3,22 @@
 import re
 from typing import Annotated, Final
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from stacks import scenario_modules
-from stacks.settings.reader import GoogleSettings, Hint
+from stacks.settings.model import ConfigModel, Hint, rule
+from stacks.settings.project import ProjectId, Region
 
 # `llm-STACK-finetune` has at most 30 characters.
 _STACK: Final = re.compile("[a-z0-9]([a-z0-9-]{0,15}[a-z0-9])?")
 _Number = Annotated[str | None, Field(pattern=r"^\d+$"), Hint(values="a number")]
 
 
-class Settings(GoogleSettings):
+class Settings(ConfigModel):
     """Settings of the bootstrap."""
 
+    project: ProjectId
+    region: Region
     stacks: Annotated[
         dict[str, str], Hint(values='scenarios by the names of stacks, such as {"dev": "cloudrun-vllm"}')
     ] = Field(
@@ -31,13 +34,11 @@ class Settings(GoogleSettings):
     )
     github_repository_id: _Number = Field(
         None,
-        validate_default=True,
         description="Number of the repository on GitHub: `gh api repos/OWNER/NAME --jq .id`. Somebody else "
         "can take a name that became free, but not the number.",
     )
     gitlab_project_id: _Number = Field(
         None,
-        validate_default=True,
         description="Number of the project on GitLab, if it is hosted there. The project's page shows it.",
     )
     gitlab_url: Annotated[str, Hint(values="an address without a path, https://...")] = Field(
@@ -46,11 +47,10 @@ class Settings(GoogleSettings):
         description="Address of the GitLab server. Its keys must be readable from the internet.",
     )
 
-    @field_validator("stacks")
-    @classmethod
-    def _have_scenarios(cls, stacks: dict[str, str]) -> dict[str, str]:
+    @rule("stacks")
+    def _stacks_have_scenarios(self) -> None:
         known = scenario_modules()
-        for stack, scenario in stacks.items():
+        for stack, scenario in self.stacks.items():
             if scenario not in known:
                 raise ValueError(f"{scenario!r} of {stack} is not one of {', '.join(known)}")
             if not _STACK.fullmatch(stack):
@@ -58,18 +58,13 @@ class Settings(GoogleSettings):
                     f"{stack!r} is not 1 to 17 lower-case letters, digits and hyphens; the id of an account "
                     "has 30 characters, and the stack's name is a part of it"
                 )
-        return stacks
 
-    @field_validator("github_repository_id")
-    @classmethod
-    def _belongs_to_a_repository(cls, number: str | None, info: ValidationInfo) -> str | None:
-        if "github_repository" in info.data and bool(number) != bool(info.data["github_repository"]):
+    @rule("githubRepositoryId")
+    def _number_belongs_to_a_repository(self) -> None:
+        if bool(self.github_repository_id) != bool(self.github_repository):
             raise ValueError("githubRepository and githubRepositoryId: give both or none")
-        return number
 
-    @field_validator("gitlab_project_id")
-    @classmethod
-    def _somebody_is_trusted(cls, number: str | None, info: ValidationInfo) -> str | None:
-        if "github_repository" in info.data and not (number or info.data["github_repository"]):
+    @rule("gitlabProjectId")
+    def _somebody_is_trusted(self) -> None:
+        if not self.gitlab_project_id and not self.github_repository:
             raise ValueError("give the repository that the pipelines run for, or githubRepository")
-        return number

@@ -13,7 +13,9 @@ from engine.configuration import configuration
 from engine.plan import Planned
 from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
-from stacks.settings.reader import as_text, keys_of
+from stacks.settings.accounts import accounts_of
+from stacks.settings.model import keys_of
+from stacks.settings.reader import as_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
     planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
     texts = {key: as_text(value) for key, value in {**values.plain, **values.secret}.items()}
     settings = stacks.settings(stack, project_name(), texts)
+    training, fit = getattr(settings, "training", None), getattr(settings, "fit", None)
     return StackPlan(
         stack=stack,
         project=str(values.plain["gcp:project"]),
@@ -85,9 +88,9 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         # The engine's order varies.
         resources=tuple(sorted(planned.resources, key=lambda resource: resource.urn)),
         warnings=planned.warnings,
-        recipe=getattr(settings, "trained_recipe", None),
-        accounts=settings.accounts,
-        fit_command=tuple(getattr(settings, "fit_command", ())),
+        recipe=training.trained_recipe if training else None,
+        accounts=accounts_of(settings),
+        fit_command=tuple(fit.command) if fit else (),
     )
 
 

@@ -11,15 +11,8 @@ from google.auth.exceptions import DefaultCredentialsError
 from cloud.credentials import CredentialSettings, find_credentials
 from components.base.retries import wait_out_refusals
 from stacks import scenarios
-from stacks.settings.reader import (
-    PROVIDER_SECRETS,
-    ConfigReader,
-    SettingsError,
-    did_you_mean,
-    is_secret,
-    keys_of,
-)
-from stacks.settings.shared_settings import StackSettings
+from stacks.settings.model import ConfigModel, is_secret, keys_of
+from stacks.settings.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean
 
 Outputs = Mapping[str, pulumi.Input[str]]
 
@@ -109,7 +102,7 @@ def rehearsed(stack: str, project: str, values: Mapping[str, str]) -> tuple[list
     return [*secrets, *PROVIDER_SECRETS], config.fakes(model)
 
 
-def settings(stack: str, project: str, values: Mapping[str, str]) -> StackSettings:
+def settings(stack: str, project: str, values: Mapping[str, str]) -> ConfigModel:
     """The settings of a configuration.
 
     Args:

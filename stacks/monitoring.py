@@ -7,8 +7,7 @@ import pulumi
 
 from components.monitoring.monitoring import Monitoring
 from components.monitoring.pod_metrics import SERVER_PORT, TRAINER_PORT, PodMetrics, PodMetricsArgs
-from stacks.platform import GkePlatform, Site
-from stacks.settings.shared_settings import StackSettings
+from stacks.platform import GkePlatform, StackContext
 
 # The charts of every scenario whose accelerators are GPUs, and those of a TPU slice.
 GPUS: Final = ("accelerators", "gpus", "pods")
@@ -20,8 +19,7 @@ _ALERT_OF_QUEUE: Final = "queue-pending"
 
 
 def gke_monitoring(
-    site: Site,
-    settings: StackSettings,
+    stack: StackContext,
     platform: GkePlatform,
     charts: Sequence[str],
     *,
@@ -39,7 +37,7 @@ def gke_monitoring(
     for monitoring_name, (labels, port) in pods.items():
         if labels:
             PodMetrics(
-                f"{site.name}-{monitoring_name}",
+                f"{stack.name}-{monitoring_name}",
                 PodMetricsArgs(
                     namespace=platform.namespace,
                     monitoring_name=monitoring_name,
@@ -49,5 +47,5 @@ def gke_monitoring(
             )
     names = {"cluster": platform.cluster.resource.name, "namespace": platform.namespace.namespace}
     alerts = [*_ALERTS, *([_ALERT_OF_QUEUE] if QUEUE in charts else [])]
-    monitoring: Monitoring = site.monitoring(settings, charts, alerts, names)
+    monitoring: Monitoring = stack.monitoring(charts, alerts, names)
     return {"openMonitoring": monitoring.dashboard}

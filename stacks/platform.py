@@ -25,11 +25,14 @@ from components.image.image import Image
 from components.image.mirror import Mirror, MirrorArgs
 from components.monitoring.monitoring import Monitoring, MonitoringArgs, Names
 from components.monitoring.pod_metrics import INGRESS_TO_METRICS
-from components.network.network import ClusterSubnet
+from components.network.network import AddressRanges, ClusterSubnet, Network, NetworkArgs
 from components.storage.bucket import Bucket, BucketArgs, ExistingBucket, ExistingBucketArgs, Storage
 from components.workload.ray import INGRESS_FROM_PLATFORM
-from stacks.settings.network import cluster_subnet
-from stacks.settings.shared_settings import BucketSettings, Egress, GkeSettings, StackSettings
+from stacks.settings.bucket import Bucket as BucketTopic
+from stacks.settings.cluster import Cluster as ClusterTopic
+from stacks.settings.cluster import Egress
+from stacks.settings.project import Project
+from stacks.settings.subnet import subnet_id
 
 _EGRESS: Final[Mapping[Egress, Sequence[Path]]] = {
     "https": (EGRESS_TO_PLATFORM, EGRESS_TO_HTTPS),
@@ -39,45 +42,48 @@ _EGRESS: Final[Mapping[Egress, Sequence[Path]]] = {
 WORKLOADS: Final = Path(__file__).parent.parent / "workloads"
 
 
-class Site:
-    """The project of a stack, and the names and labels of its resources.
+class StackContext:
+    """A stack in its project: the names and labels of its resources, and what all of them need.
 
     Attributes:
         name: Name of the scenario, with which all logical names start.
-        stack: The stack's name, in characters that are valid in Google's labels and in secret ids.
+        label: The stack's name, in characters that are valid in Google's labels and in secret ids.
         labels: Labels of all resources that Google bills.
         manifests: Folder of the scenario's own manifests.
-        mirror: The stack's own repository in front of those that publish images, if it has one.
+        project: The settings of the project.
+        region: Region of all resources.
+        mirrored: What a resource must wait for that pulls from the stack's own repository of other
+            registries' images. Empty if the stack has none.
 
     Args:
-        settings: The stack's settings.
+        project: The settings of the project.
         depends_on: Resources without which the stack creates nothing else.
     """
 
-    def __init__(self, settings: StackSettings, depends_on: Sequence[pulumi.Resource] = ()) -> None:
-        self.name = settings.scenario
-        self.stack = re.sub(r"[^a-z0-9_-]", "-", pulumi.get_stack().lower())[:63]
-        self.labels = {"stack": self.stack, "scenario": self.name}
+    def __init__(self, project: Project, depends_on: Sequence[pulumi.Resource] = ()) -> None:
+        self.name = project.scenario
+        self.label = re.sub(r"[^a-z0-9_-]", "-", pulumi.get_stack().lower())[:63]
+        self.labels = {"stack": self.label, "scenario": self.name}
         self.manifests = WORKLOADS / self.name
+        self.project, self.region = project, project.region
         self.services = ProjectServices(
             self.name,
-            ProjectServicesArgs(project=settings.project),
+            ProjectServicesArgs(project=project.project),
             # All resources of Google's wait for the APIs.
             pulumi.ResourceOptions(depends_on=depends_on) if depends_on else None,
         )
-        self._mirror = self._declare_mirror(settings) if settings.mirror_id else None
-        # What pulls from the stack's own mirror must wait for it.
-        self.mirror: list[pulumi.Resource] = [self._mirror.ready] if self._mirror else []
+        self._mirror = self._declare_mirror() if project.mirror_id else None
+        self.mirrored: list[pulumi.Resource] = [self._mirror.ready] if self._mirror else []
 
-    def _declare_mirror(self, settings: StackSettings) -> Mirror:
+    def _declare_mirror(self) -> Mirror:
         return Mirror(
             self.name,
             MirrorArgs(
                 project=self.project_for(Mirror),
-                location=settings.region,
-                repository_id=settings.mirror_id,
+                location=self.region,
+                repository_id=self.project.mirror_id,
                 labels=self.labels,
-                kms_key=settings.kms_key,
+                kms_key=self.project.kms_key,
             ),
         )
 
@@ -91,20 +97,20 @@ class Site:
 
     def bucket(
         self,
+        bucket: BucketTopic,
         writers: Mapping[str, Identity],
         readers: Mapping[str, Identity] | None = None,
         *,
-        settings: BucketSettings,
         hierarchical: bool = False,
         soft_delete_days: int = 7,
     ) -> Storage:
-        """The bucket for the runs, by the settings: the stack's own, or one that exists. See `BucketArgs`."""
-        if settings.bucket:
+        """The bucket for the runs, by its settings: the stack's own, or one that exists. See `BucketArgs`."""
+        if bucket.bucket:
             return ExistingBucket(
                 self.name,
                 ExistingBucketArgs(
                     project=self.project_for(ExistingBucket),
-                    bucket_name=settings.bucket.removeprefix("gs://"),
+                    bucket_name=bucket.bucket.removeprefix("gs://"),
                     # Another stack's runs are in another folder.
                     folder=pulumi.get_stack(),
                     writers=writers,
@@ -115,32 +121,30 @@ class Site:
             self.name,
             BucketArgs(
                 project=self.project_for(Bucket),
-                location=settings.region,
+                location=self.region,
                 labels=self.labels,
                 writers=writers,
                 readers=readers or {},
-                force_destroy=settings.force_destroy,
+                force_destroy=bucket.force_destroy,
                 soft_delete_days=soft_delete_days,
                 hierarchical=hierarchical,
-                bucket_name=settings.bucket_name,
-                kms_key=settings.kms_key,
+                bucket_name=bucket.bucket_name,
+                kms_key=self.project.kms_key,
             ),
         )
 
-    def monitoring(
-        self, settings: StackSettings, charts: Sequence[str], alerts: Sequence[str], names: Names
-    ) -> Monitoring:
+    def monitoring(self, charts: Sequence[str], alerts: Sequence[str], names: Names) -> Monitoring:
         """The dashboard, and the alerts where the settings have an address for them. See `MonitoringArgs`."""
         return Monitoring(
             self.name,
             MonitoringArgs(
                 project=self.project_for(Monitoring),
-                title=f"{self.name} ({self.stack})",
+                title=f"{self.name} ({self.label})",
                 labels=self.labels,
                 charts=charts,
                 alerts=alerts,
                 names=names,
-                email=settings.alert_email,
+                email=self.project.alert_email,
                 status=f"python -m operations status --stack {pulumi.get_stack()}",
             ),
         )
@@ -183,18 +187,9 @@ class GkePlatform:
     depends_on: list[pulumi.Resource]
 
 
-def _network_policies(settings: GkeSettings, ingress: Sequence[Path], ray_operator: bool) -> list[Path]:
-    """Manifests of the policies of a namespace. By default its pods reach each other."""
-    policies = [*(ingress or [INGRESS_FROM_INSIDE]), INGRESS_TO_METRICS]
-    if ray_operator:
-        policies.append(INGRESS_FROM_PLATFORM)
-    policies += _EGRESS[settings.egress]
-    return policies
-
-
 def gke_platform(
-    site: Site,
-    settings: GkeSettings,
+    stack: StackContext,
+    cluster: ClusterTopic,
     *,
     namespace: str,
     account: str,
@@ -207,6 +202,7 @@ def gke_platform(
     """Declares network, cluster, namespace and identity.
 
     Args:
+        cluster: The settings of the cluster and its network.
         account: Name of the pods' Kubernetes service account.
         images: Images of the pods. The cluster's nodes get access to their repositories.
         network_policies: Manifests of policies for ingress. By default pods of the namespace reach each
@@ -214,38 +210,61 @@ def gke_platform(
         scales_by_metrics_of_pods: See `ClusterArgs`.
         nodes: Place of a Standard cluster's nodes. None makes the cluster an Autopilot cluster.
     """
-    site.services.enable(*Cluster.reporting_apis)
+    stack.services.enable(*Cluster.reporting_apis)
     kind = StandardCluster if nodes else AutopilotCluster
     tpu_apis = NodePool.tpu_apis if nodes and nodes.tpu_slice else ()
-    subnet = cluster_subnet(site.name, settings, site.project_for)
-    cluster = kind(
-        site.name,
+    subnet = _cluster_subnet(stack, cluster)
+    declared = kind(
+        stack.name,
         ClusterArgs(
-            project=site.services.project_with(*kind.apis, *tpu_apis),
-            location=nodes.location if nodes else settings.region,
+            project=stack.services.project_with(*kind.apis, *tpu_apis),
+            location=nodes.location if nodes else stack.region,
             zones=nodes.zones if nodes else (),
             subnet=subnet,
-            labels=site.labels,
+            labels=stack.labels,
             images=images,
             ray_operator=ray_operator,
             scales_by_metrics_of_pods=scales_by_metrics_of_pods,
-            hold_upgrades=settings.hold_upgrades,
-            control_plane=settings.control_plane,
-            kms_key=settings.kms_key,
-            knows_names=settings.egress == "googleAndHub",
-            node_account=settings.accounts.get("nodes"),
-            cluster_name=settings.cluster_name,
+            hold_upgrades=cluster.hold_upgrades,
+            control_plane=cluster.control_plane,
+            kms_key=stack.project.kms_key,
+            knows_names=cluster.egress == "googleAndHub",
+            node_account=cluster.node_account,
+            cluster_name=cluster.cluster_name,
         ),
     )
-    policies = _network_policies(settings, network_policies, ray_operator)
+    policies = [*(network_policies or [INGRESS_FROM_INSIDE]), INGRESS_TO_METRICS]
+    policies += [INGRESS_FROM_PLATFORM] if ray_operator else []
+    policies += _EGRESS[cluster.egress]
     inside = Namespace(
-        site.name, NamespaceArgs(cluster=cluster, namespace=namespace, network_policies=policies)
+        stack.name, NamespaceArgs(cluster=declared, namespace=namespace, network_policies=policies)
     )
-    pods = ServiceAccount(site.name, ServiceAccountArgs(namespace=inside, account_name=account))
+    pods = ServiceAccount(stack.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(
         subnet=subnet,
-        cluster=cluster,
+        cluster=declared,
         namespace=inside,
         account=pods,
-        depends_on=[pods.access, *subnet.egress, *cluster.pulls],
+        depends_on=[pods.access, *subnet.egress, *declared.pulls],
     )
+
+
+def _cluster_subnet(stack: StackContext, cluster: ClusterTopic) -> ClusterSubnet:
+    """The subnet of the settings, or one in a network of the stack's own."""
+    subnet = subnet_id(cluster.subnet, stack.project)
+    if subnet and cluster.network and cluster.pods_range and cluster.services_range:
+        host = subnet.split("/")[1]
+        return ClusterSubnet(
+            network=f"projects/{host}/global/networks/{cluster.network}",
+            subnet=subnet,
+            pods=cluster.pods_range,
+            services=cluster.services_range,
+        )
+    ranges = AddressRanges(
+        machines=cluster.machine_addresses,
+        pods=cluster.pod_addresses,
+        services=cluster.service_addresses,
+    )
+    return Network(
+        stack.name, NetworkArgs(project=stack.project_for(Network), region=stack.region, ranges=ranges)
+    ).for_cluster()

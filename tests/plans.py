@@ -15,7 +15,7 @@ from engine.plan import Plan, Planned
 from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
 from rehearsal.session import Rehearsal
-from stacks.settings.reader import keys_of
+from stacks.settings.model import keys_of
 from tests.once import kept_open, once
 
 # With the setting `imageUri` a stack builds no image. tests/stacks/test_run_images.py tests image builds.

@@ -73,8 +73,6 @@ class ContainerRepositoryArgs(Args):
 
     Args:
         location: Region. Pulls from the same region are free.
-        vulnerability_scanning: Whether Artifact Analysis scans pushed images, if the project has it enabled.
-            Google bills every scan.
         kms_key: Path of the key that encrypts the images. None means a key of Google's.
     """
 
@@ -82,7 +80,6 @@ class ContainerRepositoryArgs(Args):
     location: str
     repository_id: str
     labels: Mapping[str, str]
-    vulnerability_scanning: bool
     kms_key: str | None = None
 
 
@@ -130,8 +127,9 @@ class ContainerRepository(Component[ContainerRepositoryArgs]):
             kms_key_name=args.kms_key,
             cleanup_policies=policies,
             cleanup_policy_dry_run=False,
+            # Google bills every scan.
             vulnerability_scanning_config=gcp.artifactregistry.RepositoryVulnerabilityScanningConfigArgs(
-                enablement_config="INHERITED" if args.vulnerability_scanning else "DISABLED"
+                enablement_config="DISABLED"
             ),
             opts=pulumi.ResourceOptions(
                 parent=self,

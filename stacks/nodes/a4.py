@@ -1,19 +1,26 @@
-"""Settings that scenarios on A4 machines (B200) share."""
+"""A4 machines (8 B200 each): the settings of their capacity, and the size of a pod that has one to itself."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES, Accelerator
+from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES
 from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import CapacityType
-from stacks.nodes.placement import PlacedSettings
-from stacks.settings.capacity import CapacityList
-from stacks.settings.reader import REGION, Hint
-from stacks.settings.shared_settings import GkeSettings
+from stacks.settings.capacity import (
+    CapacityMinutes,
+    CapacityTypes,
+    CapacityTypesOrQueue,
+    ReservationPath,
+    capacities,
+    chain,
+    check_minutes,
+)
+from stacks.settings.model import ConfigModel, Hint, rule
+from stacks.settings.project import REGION, Project
 
 MACHINE: Final = MACHINES["a4-highgpu-8g"]
 GPUS_PER_NODE: Final = MACHINE.count
@@ -33,11 +40,12 @@ POD_SCRATCH: Final = "200Gi"
 NODE_LABELS: Final = {GPU_LABEL: B200.name, "cloud.google.com/gke-gpu-driver-version": "latest"}
 
 
-class A4Settings(PlacedSettings, GkeSettings):
-    """Settings of every scenario on A4 machines."""
+class A4Capacity(ConfigModel):
+    """Where the machines come from, and how they reach each other."""
 
-    gpu: ClassVar[Accelerator] = B200
-    capacity_types: CapacityList = (CapacityType.RESERVATION,)
+    capacity_types: CapacityTypes = (CapacityType.RESERVATION,)
+    reservation: ReservationPath = None
+    capacity_minutes: CapacityMinutes = ()
     transport: Literal["tcp", "rdma"] = Field(
         "tcp",
         description="How the GPUs of several nodes reach each other. With `rdma` the network cards of the "
@@ -47,7 +55,6 @@ class A4Settings(PlacedSettings, GkeSettings):
         None,
         alias="capacity.zone",
         pattern=REGION.replace("$", "-[a-z]$"),
-        validate_default=True,
         description="Zone of the nodes that come from no reservation. Several nodes with a list or with "
         "`rdma` need it, because they must be near each other, and `queuedFlexStart` needs it. By default "
         "Google chooses.",
@@ -56,24 +63,34 @@ class A4Settings(PlacedSettings, GkeSettings):
     @property
     def chain(self) -> CapacityChain:
         """The capacities of the accelerator nodes."""
-        return replace(super().chain, zone=self.capacity_zone, rdma=self.transport == "rdma")
+        several = chain(self.capacity_types, self.reservation, self.capacity_minutes)
+        return replace(several, zone=self.capacity_zone, rdma=self.transport == "rdma")
 
-    @field_validator("transport")
-    @classmethod
-    def _is_there(cls, transport: str, info: ValidationInfo) -> str:
-        if transport == "rdma" and CapacityType.QUEUED_FLEX_START in info.data.get("capacity_types", ()):
+    @rule("capacity.reservation")
+    def _reservation_belongs_to_the_type(self) -> None:
+        capacities(self.capacity_types, self.reservation)
+
+    @rule("capacity.minutes")
+    def _minutes_belong_to_the_list(self) -> None:
+        check_minutes(self.capacity_minutes, self.capacity_types)
+
+    @rule("transport")
+    def _transport_has_a_class(self) -> None:
+        if self.transport == "rdma" and CapacityType.QUEUED_FLEX_START in self.capacity_types:
             raise ValueError(
                 "a ComputeClass of an Autopilot cluster brings rdma, and queuedFlexStart has a Standard "
                 "cluster; choose capacity.type flexStart, or transport tcp"
             )
-        return transport
 
-    @field_validator("capacity_zone")
-    @classmethod
-    def _belongs_to_a_list(cls, zone: str | None, info: ValidationInfo) -> str | None:
-        region, types = info.data.get("region"), info.data.get("capacity_types")
-        if zone and region and zone.rpartition("-")[0] != region:
-            raise ValueError(f"{zone} is not a zone of {region}, the stack's gcp:region")
+    @rule("capacity.zone")
+    def _zone_is_in_the_region(self, project: Project) -> None:
+        zone = self.capacity_zone
+        if zone and zone.rpartition("-")[0] != project.region:
+            raise ValueError(f"{zone} is not a zone of {project.region}, the stack's gcp:region")
+
+    @rule("capacity.zone")
+    def _zone_belongs_to_a_list(self) -> None:
+        types, zone = self.capacity_types, self.capacity_zone
         queued = types == (CapacityType.QUEUED_FLEX_START,)
         if queued and not zone:
             raise ValueError(
@@ -81,31 +98,24 @@ class A4Settings(PlacedSettings, GkeSettings):
                 "capacity.zone ZONE`"
             )
         # Several nodes with RDMA must be near each other, and a reservation's are.
-        needs_no_zone = info.data.get("transport") == "tcp" or types == (CapacityType.RESERVATION,)
-        if zone and types and len(types) == 1 and not queued and needs_no_zone:
+        needs_no_zone = self.transport == "tcp" or types == (CapacityType.RESERVATION,)
+        if zone and len(types) == 1 and not queued and needs_no_zone:
             raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
-        return zone
 
-    @staticmethod
-    def require_one_network(settings: Mapping[str, Any], nodes: int) -> None:
+    def require_one_network(self, nodes: int) -> None:
         """Checks that the nodes of one job can reach each other as the settings say.
-
-        Args:
-            settings: The fields that are read so far.
 
         Raises:
             ValueError: If several nodes could come from several zones, or if a single one has RDMA.
         """
-        types = settings.get("capacity_types") or ()
-        rdma = settings.get("transport") == "rdma"
+        types, rdma = self.capacity_types, self.transport == "rdma"
         if rdma and nodes == 1:
             raise ValueError(
                 "transport rdma is between nodes, and there is 1; set it to 2 or more, or choose "
                 "transport tcp"
             )
         anywhere = [kind for kind in types if kind is not CapacityType.RESERVATION]
-        without_zone = settings.get("capacity_zone", "not valid") is None
-        if nodes > 1 and (rdma or len(types) > 1) and anywhere and without_zone:
+        if nodes > 1 and (rdma or len(types) > 1) and anywhere and self.capacity_zone is None:
             raise ValueError(
                 f"{nodes} nodes must be in one zone, and {' and '.join(anywhere)} could come from any; name "
                 "one with `pulumi config set capacity.zone ZONE`"
@@ -129,3 +139,9 @@ class A4Settings(PlacedSettings, GkeSettings):
                 f"capacity.type {one_by_one[0]} creates {nodes} nodes one by one: you pay for the first "
                 f"ones while they wait for the last{limit}; only a reservation has all of them at once"
             )
+
+
+class A4CapacityOrQueue(A4Capacity):
+    """Where the machines come from, and how they reach each other."""
+
+    capacity_types: CapacityTypesOrQueue = (CapacityType.RESERVATION,)

@@ -1,13 +1,10 @@
-"""What scenarios on L4 share: the regions, the node selector and the size of a pod."""
+"""L4 machines: the regions that have them, and the size and the node selector of a pod."""
 
 from math import floor
 from typing import Final
 
-from pydantic import field_validator
-
 from cloud.machines import L4, Machine, allocatable_disk_gib
 from components.cluster.capacity import Capacity
-from stacks.settings.shared_settings import StackSettings
 
 # Part of a node's boot disk, in GB, for each pod that the node's GPUs can serve: for images and scratch
 # space.
@@ -19,15 +16,14 @@ _REQUESTED_SHARE: Final = 0.75
 DRIVER: Final = {"cloud.google.com/gke-gpu-driver-version": "latest"}
 
 
-class L4Settings(StackSettings):
-    """Settings of every scenario on GKE whose pods have L4."""
+def require_l4(region: str) -> None:
+    """Checks that a region has L4 GPUs.
 
-    @field_validator("region")
-    @classmethod
-    def _has_l4(cls, region: str) -> str:
-        if region not in L4.zones:
-            raise ValueError(f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
-        return region
+    Raises:
+        ValueError: If it has none.
+    """
+    if region not in L4.zones:
+        raise ValueError(f"{region} has no zone with L4 GPUs; these have: {', '.join(L4.zones)}")
 
 
 def autopilot_selector(capacity: Capacity) -> dict[str, str]:

@@ -2,22 +2,29 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from cloud.machines import G2_MACHINES, L4, Machine
-from components.capacity.capacity_chain import class_name
+from components.capacity.capacity_chain import CapacityChain, class_name
 from components.capacity.compute_class import CLASS_LABEL
 from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
-from stacks.nodes.l4 import L4Settings, autopilot_selector, disk_gb
-from stacks.nodes.placement import PlacedSettings, declare_classes
-from stacks.platform import GkePlatform, Site
-from stacks.settings.capacity import kind_of
-from stacks.settings.reader import Hint
-from stacks.settings.shared_settings import GkeSettings, RunSettings
+from stacks.nodes.l4 import autopilot_selector, disk_gb, require_l4
+from stacks.nodes.placement import declare_classes
+from stacks.platform import GkePlatform, StackContext
+from stacks.settings.capacity import (
+    CapacityMinutes,
+    CapacityTypes,
+    ReservationPath,
+    capacities,
+    chain,
+    check_minutes,
+)
+from stacks.settings.model import ConfigModel, Hint, rule
+from stacks.settings.project import Project
 
 # The workloads have the tutorial's sizes: a server spreads its model over two GPUs of one machine, and the
 # fine-tune has two pods with two GPUs each.
@@ -29,19 +36,23 @@ TRAINING_PODS: Final = 2
 _CAPACITY_LABEL: Final = "llm-stacks/capacity"
 
 _MachineType = StrEnum("_MachineType", {name: name for name in G2_MACHINES})
+# The tutorial's machine. On Autopilot a pod with two L4 gets the same.
+_DEFAULT_MACHINE: Final = _MachineType("g2-standard-24")
 
 
-class L4NodesSettings(L4Settings, PlacedSettings, GkeSettings, RunSettings):
-    """Settings of the nodes of l4-kueue."""
+class L4Nodes(ConfigModel):
+    """The machines, and where they come from."""
 
+    capacity_types: CapacityTypes = (CapacityType.ON_DEMAND,)
+    reservation: ReservationPath = None
+    capacity_minutes: CapacityMinutes = ()
     cluster_mode: Literal["standard", "autopilot"] = Field(
         "standard",
         description="Mode of the cluster: `standard` has nodes of your choice. With `autopilot` Google "
         "chooses the nodes pod by pod, and bills by the pod.",
     )
-    # The tutorial's machine. On Autopilot a pod with two L4 gets the same.
     machine_type: _MachineType = Field(
-        _MachineType("g2-standard-24"),
+        _DEFAULT_MACHINE,
         description="Machine type of the nodes, only on a Standard cluster. It also decides how much CPU, "
         "memory and disk a pod requests.",
     )
@@ -52,20 +63,29 @@ class L4NodesSettings(L4Settings, PlacedSettings, GkeSettings, RunSettings):
         description="Number of machines that the queue may fill. The node pool never has more. With a list "
         "of capacities this is the number for each of them.",
     )
-    min_nodes: int = Field(
-        # Flex-start creates machines when pods request them.
-        default_factory=lambda data: 0 if _comes_by_need(data) else data["nodes"],
-        ge=0,
-        le=100,
+    min_nodes: Annotated[
+        int | None,
+        Field(ge=0, le=100),
+        Hint(values="a whole number from 0 to 100", default="`nodes`, and 0 with `flexStart` or a list"),
+    ] = Field(
+        None,
         description="Fewest machines, only on a Standard cluster. Below `nodes` the autoscaler chooses the "
         "number. By default all `nodes`, with `flexStart` or a list of capacities none.",
     )
-    zones: Annotated[tuple[str, ...], Hint(values="a zone or a list of zones")] = Field(
-        default_factory=lambda data: L4.zones[data["region"]][:1],
-        min_length=1,
+    zones: Annotated[
+        tuple[str, ...],
+        Field(min_length=1),
+        Hint(values="a zone or a list of zones", default="the region's first zone with L4"),
+    ] = Field(
+        (),
         description="Zones of the nodes, one or a list, only on a Standard cluster. By default the region's "
         "first zone with L4.",
     )
+
+    @property
+    def chain(self) -> CapacityChain:
+        """The capacities of the accelerator nodes."""
+        return chain(self.capacity_types, self.reservation, self.capacity_minutes)
 
     @property
     def machine(self) -> Machine:
@@ -77,76 +97,22 @@ class L4NodesSettings(L4Settings, PlacedSettings, GkeSettings, RunSettings):
         """Whether the cluster is an Autopilot cluster."""
         return self.cluster_mode == "autopilot"
 
-    @staticmethod
-    def gpus_of_queue(settings: Mapping[str, Any]) -> int | None:
-        """GPUs in the queue by the fields that are read so far. None if one of these is not valid."""
-        machine, nodes = settings.get("machine_type"), settings.get("nodes")
-        return nodes * G2_MACHINES[machine].count if machine and nodes else None
+    @property
+    def minimum(self) -> int:
+        """Fewest machines."""
+        if self.min_nodes is not None:
+            return self.min_nodes
+        # Flex-start creates machines when pods request them.
+        return 0 if self._comes_by_need else self.nodes
 
-    @field_validator("machine_type", "min_nodes", "zones")
-    @classmethod
-    def _is_ours_to_choose(cls, value: Any, info: ValidationInfo) -> Any:
-        if info.data.get("cluster_mode") == "autopilot":
-            key = cls.model_fields[str(info.field_name)].alias
-            raise ValueError(f"Autopilot chooses machines by itself; remove it with `pulumi config rm {key}`")
-        return value
+    def zones_in(self, region: str) -> tuple[str, ...]:
+        """Zones of the nodes."""
+        return tuple(dict.fromkeys(self.zones)) or L4.zones[region][:1]
 
-    @field_validator("machine_type")
-    @classmethod
-    def _holds_a_server(cls, machine: str) -> str:
-        gpus = G2_MACHINES[machine].count
-        if gpus < GPUS_PER_POD:
-            large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
-            raise ValueError(
-                f"{machine} has {gpus} GPU, and a serving replica needs {GPUS_PER_POD} on one machine; "
-                f"choose one of {large}"
-            )
-        return machine
-
-    @field_validator("nodes")
-    @classmethod
-    def _hold_the_fine_tune(cls, nodes: int, info: ValidationInfo) -> int:
-        machine, needed = info.data.get("machine_type"), TRAINING_PODS * GPUS_PER_POD
-        gpus = G2_MACHINES[machine].count if machine else needed
-        if nodes * gpus < needed:
-            raise ValueError(
-                f"{nodes} x {machine} has {nodes * gpus} GPUs, and the fine-tune needs {needed}; "
-                f"set nodes to {-(-needed // gpus)} or more"
-            )
-        return nodes
-
-    @field_validator("min_nodes")
-    @classmethod
-    def _fit_the_pool(cls, minimum: int, info: ValidationInfo) -> int:
-        nodes = info.data.get("nodes", minimum)
-        if minimum > nodes:
-            raise ValueError(
-                f"{minimum} machines are kept and nodes allows {nodes}; raise nodes or lower minNodes"
-            )
-        if minimum and _comes_by_need(info.data):
-            raise ValueError(
-                "machines of capacity.type flexStart, or of a list, start when pods request them; set "
-                "minNodes to 0"
-            )
-        return minimum
-
-    @field_validator("zones")
-    @classmethod
-    def _have_l4(cls, zones: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        zones = tuple(dict.fromkeys(zones))
-        region, nodes = info.data.get("region"), info.data.get("nodes")
-        offered = L4.zones.get(region, zones)
-        unknown = [zone for zone in zones if zone not in offered]
-        if unknown:
-            raise ValueError(
-                f"not a zone of {region} with L4 GPUs: {', '.join(unknown)}; choose from {', '.join(offered)}"
-            )
-        if nodes and info.data.get("min_nodes") == nodes and nodes % len(zones):
-            raise ValueError(
-                f"{nodes} machines do not spread evenly over {len(zones)} zones; give one zone, or set "
-                "minNodes below nodes and let the autoscaler spread them"
-            )
-        return zones
+    @property
+    def gpus_of_queue(self) -> int:
+        """GPUs in the queue."""
+        return self.nodes * self.machine.count
 
     @property
     def flavors(self) -> dict[str, Mapping[str, str]]:
@@ -164,32 +130,107 @@ class L4NodesSettings(L4Settings, PlacedSettings, GkeSettings, RunSettings):
         labels = dict(self.machine.node_labels)
         return labels | autopilot_selector(self.chain.capacities[0]) if self.autopilot else labels
 
+    @property
+    def _comes_by_need(self) -> bool:
+        """Whether there is no machine before a pod requests it."""
+        return len(self.capacity_types) > 1 or self.capacity_types[0] is CapacityType.FLEX_START
 
-def _comes_by_need(settings: Mapping[str, Any]) -> bool:
-    """Whether there is no machine before a pod requests it, by the fields that are read so far."""
-    types = settings.get("capacity_types") or ()
-    return len(types) > 1 or kind_of(settings) is CapacityType.FLEX_START
+    @rule("gcp:region")
+    def _region_has_l4(self, project: Project) -> None:
+        require_l4(project.region)
+
+    @rule("capacity.reservation")
+    def _reservation_belongs_to_the_type(self) -> None:
+        capacities(self.capacity_types, self.reservation)
+
+    @rule("capacity.minutes")
+    def _minutes_belong_to_the_list(self) -> None:
+        check_minutes(self.capacity_minutes, self.capacity_types)
+
+    @rule("machineType")
+    def _machine_is_ours_to_choose(self) -> None:
+        self._require_standard("machineType", self.machine_type is not _DEFAULT_MACHINE)
+
+    @rule("machineType")
+    def _machine_holds_a_server(self) -> None:
+        gpus = self.machine.count
+        if gpus < GPUS_PER_POD:
+            large = ", ".join(name for name, other in G2_MACHINES.items() if other.count >= GPUS_PER_POD)
+            raise ValueError(
+                f"{self.machine_type} has {gpus} GPU, and a serving replica needs {GPUS_PER_POD} on one "
+                f"machine; choose one of {large}"
+            )
+
+    @rule("nodes")
+    def _nodes_hold_the_fine_tune(self) -> None:
+        needed = TRAINING_PODS * GPUS_PER_POD
+        if self.gpus_of_queue < needed:
+            raise ValueError(
+                f"{self.nodes} x {self.machine_type} has {self.gpus_of_queue} GPUs, and the fine-tune needs "
+                f"{needed}; set nodes to {-(-needed // self.machine.count)} or more"
+            )
+
+    @rule("minNodes")
+    def _minimum_is_ours_to_choose(self) -> None:
+        self._require_standard("minNodes", self.min_nodes is not None)
+
+    @rule("minNodes")
+    def _minimum_fits_the_pool(self) -> None:
+        if self.minimum > self.nodes:
+            raise ValueError(
+                f"{self.minimum} machines are kept and nodes allows {self.nodes}; raise nodes or lower "
+                "minNodes"
+            )
+        if self.minimum and self._comes_by_need:
+            raise ValueError(
+                "machines of capacity.type flexStart, or of a list, start when pods request them; set "
+                "minNodes to 0"
+            )
+
+    @rule("zones")
+    def _zones_are_ours_to_choose(self) -> None:
+        self._require_standard("zones", bool(self.zones))
+
+    @rule("zones")
+    def _zones_have_l4(self, project: Project) -> None:
+        zones, offered = self.zones_in(project.region), L4.zones[project.region]
+        if unknown := [zone for zone in zones if zone not in offered]:
+            raise ValueError(
+                f"not a zone of {project.region} with L4 GPUs: {', '.join(unknown)}; choose from "
+                f"{', '.join(offered)}"
+            )
+        if self.minimum == self.nodes and self.nodes % len(zones):
+            raise ValueError(
+                f"{self.nodes} machines do not spread evenly over {len(zones)} zones; give one zone, or set "
+                "minNodes below nodes and let the autoscaler spread them"
+            )
+
+    def _require_standard(self, key: str, is_set: bool) -> None:
+        if is_set and self.autopilot:
+            raise ValueError(f"Autopilot chooses machines by itself; remove it with `pulumi config rm {key}`")
 
 
-def l4_nodes(site: Site, settings: L4NodesSettings, platform: GkePlatform) -> list[pulumi.Resource]:
+def l4_nodes(
+    stack: StackContext, nodes: L4Nodes, platform: GkePlatform, run_hours: int | None
+) -> list[pulumi.Resource]:
     """Declares what the nodes need to exist, and returns what a pod for them waits for."""
-    chain = settings.chain
-    if settings.autopilot:
-        return declare_classes(site, platform, chain.classes(settings.machine)) if chain.is_list else []
+    several = nodes.chain
+    if nodes.autopilot:
+        return declare_classes(stack, platform, several.classes(nodes.machine)) if several.is_list else []
     return [
         NodePool(
-            f"{site.name}-l4-{class_name(capacity)}" if chain.is_list else f"{site.name}-l4",
+            f"{stack.name}-l4-{class_name(capacity)}" if several.is_list else f"{stack.name}-l4",
             NodePoolArgs(
                 cluster=platform.cluster,
-                machine=settings.machine,
-                zones=settings.zones,
-                minimum=settings.min_nodes,
-                maximum=settings.nodes,
-                disk_gb=disk_gb(settings.machine, GPUS_PER_POD),
+                machine=nodes.machine,
+                zones=nodes.zones_in(stack.region),
+                minimum=nodes.minimum,
+                maximum=nodes.nodes,
+                disk_gb=disk_gb(nodes.machine, GPUS_PER_POD),
                 capacity=capacity,
-                node_labels={_CAPACITY_LABEL: class_name(capacity)} if chain.is_list else None,
-                run_hours=settings.max_run_hours,
+                node_labels={_CAPACITY_LABEL: class_name(capacity)} if several.is_list else None,
+                run_hours=run_hours,
             ),
         ).ready
-        for capacity in chain.capacities
+        for capacity in several.capacities
     ]

@@ -13,7 +13,7 @@ from typing import Final
 import pulumi
 
 from cloud.machines import Machine
-from components.capacity.capacity_chain import NodeClass
+from components.capacity.capacity_chain import CapacityChain, NodeClass
 from components.capacity.compute_class import CLASS_LABEL, ComputeClass, ComputeClassArgs
 from components.capacity.pod_network import PodNetwork
 from components.capacity.rdma_network import DEVICE_CLASS, NETWORK_CARDS, RdmaNetwork
@@ -21,18 +21,12 @@ from components.image.image import Image
 from components.queue.queue import Queue, QueueArgs
 from stacks.monitoring import QUEUE
 from stacks.nodes.queue import declare_keeper, declare_kueue
-from stacks.platform import GkePlatform, Site
-from stacks.settings.capacity import CapacityListSettings
-from stacks.settings.shared_settings import StackSettings
+from stacks.platform import GkePlatform, StackContext
 
 # Kueue counts accelerators alone: pods without them, such as the head of a Ray cluster, run on other nodes.
 UNCOUNTED: Final = ("cpu", "memory", "ephemeral-storage")
 # Minutes that a job may need to start once it has its nodes: the pull of an image and the load of a model.
 START_MINUTES: Final = 60
-
-
-class PlacedSettings(CapacityListSettings, StackSettings):
-    """Settings of every scenario whose pods are placed in this way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +83,14 @@ class Placement:
         )
 
 
-def needs_queue(settings: CapacityListSettings, pods: int) -> bool:
+def needs_queue(chain: CapacityChain, pods: int) -> bool:
     """Whether the pods are moved from one capacity to the next as a whole."""
-    return settings.chain.is_list and pods > 1
+    return chain.is_list and pods > 1
 
 
 def place(
-    site: Site,
-    settings: PlacedSettings,
+    stack: StackContext,
+    chain: CapacityChain,
     platform: GkePlatform,
     machine: Machine,
     labels: Mapping[str, str],
@@ -106,32 +100,35 @@ def place(
     """Declares what pods need to get nodes of their own.
 
     Args:
+        chain: The capacities of the nodes.
         machine: Machine of a node.
         labels: Labels of the nodes, for pods that choose no class.
         job: The job of the pods, if they need each other.
         network: The network cards of the nodes' GPUs. None if pods claim none.
     """
-    chain = settings.chain
     if not chain.has_classes:
         return Placement(selector={**labels, **chain.capacities[0].pod_selectors()})
-    if job and needs_queue(settings, job.pods):
-        return _queued(site, settings, platform, machine, job, network)
+    if job and needs_queue(chain, job.pods):
+        return _queued(stack, chain, platform, machine, job, network)
     node_class = chain.one_class(machine)
     # The label of the class is all that a pod needs (assumption class-pods).
     return Placement(
         selector={CLASS_LABEL: node_class.name},
-        depends_on=declare_classes(site, platform, [node_class], network),
+        depends_on=declare_classes(stack, platform, [node_class], network),
         network=network.pods if network else PodNetwork(),
     )
 
 
 def declare_classes(
-    site: Site, platform: GkePlatform, classes: Sequence[NodeClass], network: RdmaNetwork | None = None
+    stack: StackContext,
+    platform: GkePlatform,
+    classes: Sequence[NodeClass],
+    network: RdmaNetwork | None = None,
 ) -> list[pulumi.Resource]:
     """Declares classes, and returns what a pod that chooses one waits for."""
     declared = [
         ComputeClass(
-            f"{site.name}-{node_class.name}",
+            f"{stack.name}-{node_class.name}",
             ComputeClassArgs(cluster=platform.cluster, node_class=node_class, network=network),
         )
         for node_class in classes
@@ -140,18 +137,16 @@ def declare_classes(
 
 
 def _queued(
-    site: Site,
-    settings: PlacedSettings,
+    stack: StackContext,
+    chain: CapacityChain,
     platform: GkePlatform,
     machine: Machine,
     job: JobOfPods,
     network: RdmaNetwork | None,
 ) -> Placement:
-    chain = settings.chain
     minutes = chain.minutes_by_class()
     kueue = declare_kueue(
-        site,
-        settings,
+        stack,
         platform,
         frameworks=[job.framework],
         uncounted=UNCOUNTED,
@@ -160,7 +155,7 @@ def _queued(
         ready_minutes=max(minutes.values()) + START_MINUTES,
     )
     queue = Queue(
-        site.name,
+        stack.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
@@ -171,7 +166,7 @@ def _queued(
             ),
         ),
     )
-    keeper = declare_keeper(site, platform, kueue, queue, job.image, minutes)
-    classes = declare_classes(site, platform, chain.classes(machine), network)
+    keeper = declare_keeper(stack, platform, kueue, queue, job.image, minutes)
+    classes = declare_classes(stack, platform, chain.classes(machine), network)
     pods = network.pods if network else None
     return Placement.in_queue(platform, queue, [*classes, *queue.access, keeper], pods)

@@ -9,33 +9,31 @@ from components.image.image import Image
 from components.queue.kueue import Kueue, KueueArgs
 from components.queue.queue import Queue
 from stacks import pins
-from stacks.platform import GkePlatform, Site
-from stacks.settings.registry import RegistrySettings
+from stacks.platform import GkePlatform, StackContext
 
 
-def kueue_image(settings: RegistrySettings) -> str:
-    """The image of Kueue's manager."""
-    return settings.mirrored(pins.KUEUE_IMAGE)
-
-
-def images_of_kueue(site: Site, settings: RegistrySettings) -> list[Image]:
+def images_of_kueue(stack: StackContext) -> list[Image]:
     """The images that the nodes of a cluster with Kueue pull for it."""
-    return [site.reachable(Image.parse(kueue_image(settings)))]
+    return [stack.reachable(Image.parse(stack.project.mirrored(pins.KUEUE_IMAGE)))]
 
 
 def declare_keeper(
-    site: Site, platform: GkePlatform, kueue: Kueue, queue: Queue, image: Image, minutes: Mapping[str, int]
+    stack: StackContext,
+    platform: GkePlatform,
+    kueue: Kueue,
+    queue: Queue,
+    image: Image,
+    minutes: Mapping[str, int],
 ) -> pulumi.Resource:
     """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`."""
     args = CapacityKeeperArgs(
         kueue=kueue, namespace=platform.namespace, image=image, minutes=minutes, depends_on=queue.access
     )
-    return CapacityKeeper(site.name, args).access
+    return CapacityKeeper(stack.name, args).access
 
 
 def declare_kueue(
-    site: Site,
-    settings: RegistrySettings,
+    stack: StackContext,
     platform: GkePlatform,
     *,
     frameworks: Sequence[str],
@@ -45,11 +43,11 @@ def declare_kueue(
 ) -> Kueue:
     """Declares Kueue for the workloads of the namespace. For the arguments see `KueueArgs`."""
     return Kueue(
-        site.name,
+        stack.name,
         KueueArgs(
             cluster=platform.cluster,
             version=pins.KUEUE_VERSION,
-            image=kueue_image(settings),
+            image=stack.project.mirrored(pins.KUEUE_IMAGE),
             namespaces=[platform.namespace.namespace],
             frameworks=frameworks,
             uncounted=uncounted,

@@ -2,17 +2,19 @@
 
 from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
 from stacks import pins
-from stacks.nodes.a4 import MACHINE, A4Settings
-from stacks.platform import Site
+from stacks.nodes.a4 import MACHINE, A4Capacity
+from stacks.platform import StackContext
 from stacks.training.platform import TrainingPlatform
 
 
-def declare_network(site: Site, settings: A4Settings, platform: TrainingPlatform) -> RdmaNetwork | None:
+def declare_network(
+    stack: StackContext, capacity: A4Capacity, platform: TrainingPlatform
+) -> RdmaNetwork | None:
     """Declares what pods need to use the network cards. None with TCP, which needs nothing."""
-    if settings.transport == "tcp":
+    if capacity.transport == "tcp":
         return None
     return RdmaNetwork(
-        site.name,
+        stack.name,
         RdmaNetworkArgs(
             cluster=platform.cluster,
             namespace=platform.namespace,

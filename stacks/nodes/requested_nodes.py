@@ -6,14 +6,15 @@ Autopilot has no such pools: docs/adr/0019-all-nodes-or-none-on-standard.md.
 from typing import Final
 
 from cloud.machines import Machine
+from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import FLEX_START_MAX_HOURS
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from components.queue.node_requests import QUEUED_NODES, NodeRequests, NodeRequestsArgs
 from components.queue.queue import Queue, QueueArgs
-from stacks.nodes.a4 import A4Settings
+from stacks.nodes.a4 import A4Capacity
 from stacks.nodes.placement import START_MINUTES, UNCOUNTED, JobOfPods, Placement
 from stacks.nodes.queue import declare_keeper, declare_kueue
-from stacks.platform import Site, StandardNodes
+from stacks.platform import StackContext, StandardNodes
 from stacks.training.platform import TrainingPlatform
 
 _QUEUE: Final = "accelerators"
@@ -25,17 +26,17 @@ _LOST_MINUTES: Final = 10
 _DISK_GB: Final = 500
 
 
-def standard_nodes(settings: A4Settings) -> StandardNodes | None:
+def standard_nodes(capacity: A4Capacity, region: str) -> StandardNodes | None:
     """The place of the nodes that come all together. None if they come one by one, on Autopilot."""
-    zone = settings.capacity_zone
-    if not settings.chain.queued or zone is None:
+    zone = capacity.capacity_zone
+    if not capacity.chain.queued or zone is None:
         return None
-    return StandardNodes(location=settings.region, zones=[zone])
+    return StandardNodes(location=region, zones=[zone])
 
 
 def request_nodes(
-    site: Site,
-    settings: A4Settings,
+    stack: StackContext,
+    chain: CapacityChain,
     platform: TrainingPlatform,
     machine: Machine,
     job: JobOfPods,
@@ -45,17 +46,18 @@ def request_nodes(
     """Declares the pool, and the queue in which the job waits for its nodes.
 
     Args:
+        chain: The only capacity.
         machine: Machine of a node.
         job: The job. Every pod takes a node.
         nodes: Place of the nodes.
         run_hours: Hours that the job may train. None means no limit.
     """
-    (capacity,) = settings.chain.capacities
+    (capacity,) = chain.capacities
     # The pool states no labels. GKE's autoscaler writes the name of the newest request there, and the next
     # `up` would take it away. https://github.com/GoogleCloudPlatform/cluster-autoscaler
     # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
     pool = NodePool(
-        f"{site.name}-queued",
+        f"{stack.name}-queued",
         NodePoolArgs(
             cluster=platform.cluster,
             machine=machine,
@@ -67,17 +69,16 @@ def request_nodes(
         ),
     )
     kueue = declare_kueue(
-        site,
-        settings,
+        stack,
         platform,
         frameworks=[job.framework],
         uncounted=UNCOUNTED,
         ready_minutes=START_MINUTES,
     )
     hours = capacity.machine_hours(run_hours) or FLEX_START_MAX_HOURS
-    requests = NodeRequests(site.name, NodeRequestsArgs(kueue=kueue, resource=machine.resource, hours=hours))
+    requests = NodeRequests(stack.name, NodeRequestsArgs(kueue=kueue, resource=machine.resource, hours=hours))
     queue = Queue(
-        site.name,
+        stack.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
@@ -88,5 +89,5 @@ def request_nodes(
             requests=requests,
         ),
     )
-    keeper = declare_keeper(site, platform, kueue, queue, platform.image, {_FLAVOR: _LOST_MINUTES})
+    keeper = declare_keeper(stack, platform, kueue, queue, platform.image, {_FLAVOR: _LOST_MINUTES})
     return Placement.in_queue(platform, queue, depends_on=[pool.ready, *queue.access, keeper])

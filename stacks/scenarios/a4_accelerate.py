@@ -1,9 +1,11 @@
 """a4-accelerate: fine-tunes Gemma 3 12B for text-to-SQL on A4 nodes (8 B200 each)."""
 
-import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from typing import Annotated
 
-from components.cluster.capacity import CapacityType
+import pulumi
+from pydantic import Field
+
+from cloud.machines import B200
 from stacks.monitoring import GPUS, gke_monitoring
 from stacks.nodes.a4 import (
     GPUS_PER_NODE,
@@ -12,73 +14,93 @@ from stacks.nodes.a4 import (
     POD_SCRATCH,
     POD_SHARED_MEMORY,
     POD_SIZE,
-    A4Settings,
+    A4CapacityOrQueue,
 )
 from stacks.nodes.placement import JobOfPods, needs_queue, place
 from stacks.nodes.queue import images_of_kueue
 from stacks.nodes.rdma import declare_network
 from stacks.nodes.requested_nodes import request_nodes, standard_nodes
-from stacks.platform import Site
+from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
-from stacks.settings.capacity import CapacityListOrQueue
-from stacks.training.platform import AwaitableSettings, GemmaRecipe, run_name, training_platform
-from stacks.training.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.settings.bucket import Bucket
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Default, rule
+from stacks.settings.project import Project
+from stacks.training.fit import Fit
+from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
+from stacks.training.settings import FineTuning, TrainingImage
+from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
 
-class Settings(A4Settings, TorchrunSettings, AwaitableSettings):
+class Settings(ConfigModel):
     """Settings of a4-accelerate."""
 
-    gpus = GPUS_PER_NODE
-    takes_a_queue = True
-    capacity_types: CapacityListOrQueue = (CapacityType.RESERVATION,)
-    recipe: GemmaRecipe = "gemma-3-12b-text-to-sql"
+    project: Project
+    capacity: A4CapacityOrQueue
     nodes: int = Field(
         1,
         ge=1,
         le=64,
-        validate_default=True,
         description="Number of A4 nodes, each with 8 B200 GPUs. The recipe gives the batch of one node. With "
         "more nodes a step has the same rows, and each GPU has fewer of them.",
     )
+    training: Annotated[FineTuning, Default("recipe", "gemma-3-12b-text-to-sql")]
+    wait_for_training: WaitForTraining = False
+    image: TrainingImage
+    bucket: Bucket
+    cluster: Cluster
 
-    @field_validator("nodes")
-    @classmethod
-    def _share_a_step(cls, nodes: int, info: ValidationInfo) -> int:
-        cls.require_one_network(info.data, nodes)
-        if "recipe" in info.data:
-            recipe = cls.recipe_with(info.data["recipe"], info.data.get("recipe_set", {}))
-            try:
-                recipe.shared_by(nodes * GPUS_PER_NODE, GPUS_PER_NODE)
-            except ValueError as error:
-                raise ValueError(
-                    f"{error}; choose another number of nodes, or set training.batch_size in recipeSet"
-                ) from None
-        return nodes
+    @property
+    def fit(self) -> Fit:
+        """Whether a step fits into the memory of a node's GPUs."""
+        return self.training.fit_on(B200, GPUS_PER_NODE)
+
+    @rule("recipe")
+    def _recipe_fits_the_gpus(self) -> None:
+        self.fit.check()
+
+    @rule("nodes")
+    def _nodes_are_in_one_zone(self) -> None:
+        self.capacity.require_one_network(self.nodes)
+
+    @rule("nodes")
+    def _nodes_share_a_step(self) -> None:
+        try:
+            self.training.trained_recipe.shared_by(self.nodes * GPUS_PER_NODE, GPUS_PER_NODE)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}; choose another number of nodes, or set training.batch_size in recipeSet"
+            ) from None
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
-    settings.warn_of_missing_nodes(settings.nodes)
-    settings.warn_of_memory()
-    site = Site(settings)
-    standard = standard_nodes(settings)
-    queued = standard is not None or needs_queue(settings, settings.nodes)
+    capacity, training = settings.capacity, settings.training
+    capacity.warn_of_missing_nodes(settings.nodes)
+    settings.fit.warn()
+    warn_of_spot(capacity.capacity_types)
+    stack = StackContext(settings.project)
+    standard = standard_nodes(capacity, stack.region)
+    queued = standard is not None or needs_queue(capacity.chain, settings.nodes)
     platform = training_platform(
-        site,
-        settings,
+        stack,
+        training,
+        settings.image,
+        settings.bucket,
+        settings.cluster,
         namespace="training",
         nodes=standard,
-        more_images=images_of_kueue(site, settings) if queued else (),
+        more_images=images_of_kueue(stack) if queued else (),
     )
     together = JobOfPods(pods=settings.nodes, framework="batch/job", image=platform.image)
     if standard:
         placement = request_nodes(
-            site, settings, platform, MACHINE, together, standard, settings.max_run_hours
+            stack, capacity.chain, platform, MACHINE, together, standard, training.max_run_hours
         )
     else:
-        network = declare_network(site, settings, platform)
-        placement = place(site, settings, platform, MACHINE, NODE_LABELS, together, network)
-    run = run_name(settings, platform.code, platform.image, *settings.sized(settings.nodes))
+        network = declare_network(stack, capacity, platform)
+        placement = place(stack, capacity.chain, platform, MACHINE, NODE_LABELS, together, network)
+    run = run_name(training, platform.code, platform.image, *training.sized(settings.nodes))
     nodes = TorchrunNodes(
         count=settings.nodes,
         size=POD_SIZE,
@@ -89,8 +111,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         network=placement.network,
     )
     job = torchrun_job(
-        site,
-        settings,
+        stack,
+        training,
+        capacity.chain,
         platform,
         nodes,
         run,
@@ -102,9 +125,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     charts = [*GPUS, *placement.charts, "training", "tokens"]
     return {
         "connect": platform.cluster.connect,
-        **gke_monitoring(site, settings, platform, charts, trainers={"app": SERVICE}),
+        **gke_monitoring(stack, platform, charts, trainers={"app": SERVICE}),
         **placement.outputs,
         **job.commands("watchTraining"),
-        **platform.bucket.commands(run, *settings.trained_recipe.results),
-        "serveRun": command_to_serve(settings, platform.bucket, run),
+        **platform.bucket.commands(run, *training.trained_recipe.results),
+        "serveRun": command_to_serve(settings.project, platform.bucket, run),
     }

@@ -1,10 +1,11 @@
 """a4-ray: fine-tunes Gemma 3 for vision on A4 nodes (8 B200 each), with Ray on GKE Autopilot."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
+from cloud.machines import B200
 from components.base.fingerprint import joined
 from components.workload.ray import RAY_WORKERS, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
@@ -16,69 +17,81 @@ from stacks.nodes.a4 import (
     POD_SCRATCH,
     POD_SHARED_MEMORY,
     POD_SIZE,
-    A4Settings,
+    A4Capacity,
 )
 from stacks.nodes.placement import JobOfPods, Placement, needs_queue, place
 from stacks.nodes.queue import images_of_kueue
 from stacks.nodes.rdma import declare_network
-from stacks.platform import Site
+from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
-from stacks.training.platform import (
-    AwaitableSettings,
-    GemmaRecipe,
-    GemmaSettings,
-    run_name,
-    training_platform,
-)
+from stacks.settings.bucket import Bucket
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Default, rule
+from stacks.settings.project import Project
+from stacks.training.fit import Fit
+from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
+from stacks.training.settings import FineTuning, TrainingImage
 
 
-class Settings(GemmaSettings, A4Settings, AwaitableSettings):
+class Settings(ConfigModel):
     """Settings of a4-ray."""
 
-    gpus = GPUS_PER_NODE
-    recipe: GemmaRecipe = "gemma-3-4b-vision"
-    workers: int = Field(
-        2, ge=1, le=64, validate_default=True, description="Number of A4 nodes. Each has 8 B200 GPUs."
-    )
+    project: Project
+    capacity: A4Capacity
+    workers: int = Field(2, ge=1, le=64, description="Number of A4 nodes. Each has 8 B200 GPUs.")
+    training: Annotated[FineTuning, Default("recipe", "gemma-3-4b-vision")]
+    wait_for_training: WaitForTraining = False
     ray_cluster: Literal["perJob", "shared"] = Field(
         "perJob",
         description="Life of the Ray cluster: `perJob` deletes it with its job, `shared` keeps it for more "
         "jobs.",
     )
+    image: TrainingImage
+    bucket: Bucket
+    cluster: Cluster
 
-    @field_validator("workers")
-    @classmethod
-    def _are_in_one_zone(cls, workers: int, info: ValidationInfo) -> int:
-        cls.require_one_network(info.data, workers)
-        return workers
+    @property
+    def fit(self) -> Fit:
+        """Whether a step fits into the memory of a node's GPUs."""
+        return self.training.fit_on(B200, GPUS_PER_NODE)
 
-    @field_validator("ray_cluster")
-    @classmethod
-    def _can_be_moved(cls, life: str, info: ValidationInfo) -> str:
-        types, workers = info.data.get("capacity_types", ()), info.data.get("workers", 1)
-        if life == "shared" and len(types) > 1 and workers > 1:
+    @rule("recipe")
+    def _recipe_fits_the_gpus(self) -> None:
+        self.fit.check()
+
+    @rule("workers")
+    def _workers_are_in_one_zone(self) -> None:
+        self.capacity.require_one_network(self.workers)
+
+    @rule("rayCluster")
+    def _cluster_can_be_moved(self) -> None:
+        if self.ray_cluster == "shared" and needs_queue(self.capacity.chain, self.workers):
             raise ValueError(
                 "a list of capacities moves a job with its nodes, and a shared cluster keeps them; choose "
                 "perJob, or one capacity.type"
             )
-        return life
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
-    settings.warn_of_missing_nodes(settings.workers)
-    settings.warn_of_memory()
-    site = Site(settings)
+    capacity, training = settings.capacity, settings.training
+    capacity.warn_of_missing_nodes(settings.workers)
+    settings.fit.warn()
+    warn_of_spot(capacity.capacity_types)
+    stack = StackContext(settings.project)
     platform = training_platform(
-        site,
-        settings,
+        stack,
+        training,
+        settings.image,
+        settings.bucket,
+        settings.cluster,
         namespace="ray",
         ray_operator=True,
-        more_images=images_of_kueue(site, settings) if needs_queue(settings, settings.workers) else (),
+        more_images=images_of_kueue(stack) if needs_queue(capacity.chain, settings.workers) else (),
     )
     together = JobOfPods(pods=settings.workers, framework="ray.io/rayjob", image=platform.image)
-    network = declare_network(site, settings, platform)
-    placement = place(site, settings, platform, MACHINE, NODE_LABELS, together, network)
+    network = declare_network(stack, capacity, platform)
+    placement = place(stack, capacity.chain, platform, MACHINE, NODE_LABELS, together, network)
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
@@ -88,37 +101,36 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         tokens=platform.tokens,
         depends_on=[*platform.depends_on, *placement.depends_on],
     )
-    run = run_name(settings, platform.code, platform.image, *settings.sized(settings.workers))
+    run = run_name(training, platform.code, platform.image, *training.sized(settings.workers))
     job = RayJob(
-        site.name,
+        stack.name,
         RayJobArgs(
-            job_name=settings.recipe_name,
+            job_name=training.recipe_name,
             entrypoint=joined(
-                f"python -m finetune ray --recipe {settings.recipe_name} --storage gs://",
+                f"python -m finetune ray --recipe {training.recipe_name} --storage gs://",
                 platform.bucket.path_in_command,
                 f" --run {run} --workers {settings.workers * GPUS_PER_NODE} --accelerator B200",
-                *(f" {argument}" for argument in settings.run_arguments),
+                *(f" {argument}" for argument in training.run_arguments),
             ),
             code=platform.code,
-            cluster=RayCluster(site.name, ray) if settings.ray_cluster == "shared" else ray,
+            cluster=RayCluster(stack.name, ray) if settings.ray_cluster == "shared" else ray,
             wait=settings.wait_for_training,
             queue_labels=placement.queue_labels,
-            deadline_hours=settings.chain.deadline_hours(settings.max_run_hours),
+            deadline_hours=capacity.chain.deadline_hours(training.max_run_hours),
         ),
     )
     return {
         "connect": platform.cluster.connect,
         **gke_monitoring(
-            site,
-            settings,
+            stack,
             platform,
             [*GPUS, *placement.charts, "training", "tokens", "ray"],
             trainers=RAY_WORKERS,
         ),
         **placement.outputs,
         **job.commands(),
-        **platform.bucket.commands(run, *settings.trained_recipe.results),
-        "serveRun": command_to_serve(settings, platform.bucket, run),
+        **platform.bucket.commands(run, *training.trained_recipe.results),
+        "serveRun": command_to_serve(settings.project, platform.bucket, run),
         "result": job.result,
     }
 
@@ -128,7 +140,7 @@ def _workers(settings: Settings, placement: Placement) -> RayWorkers:
     return RayWorkers(
         group="b200",
         replicas=settings.workers,
-        annotations=settings.chain.pod_annotations(),
+        annotations=settings.capacity.chain.pod_annotations(),
         size=POD_SIZE,
         node_selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,

@@ -1,10 +1,10 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
 from itertools import chain
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import pulumi
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field
 
 from cloud.machines import L4
 from components.identity.identity import (
@@ -25,15 +25,17 @@ from components.workload.cloud_run import (
     CloudRunServiceArgs,
     Ingress,
 )
-from stacks.platform import Site
+from stacks.platform import StackContext
 from stacks.serving import questions, vllm
-from stacks.serving.served_run import ServedRunSettings
-from stacks.settings.network import SubnetSettings
-from stacks.settings.reader import Hint
-from stacks.training import platform as training
+from stacks.settings.bucket import Bucket
+from stacks.settings.model import ConfigModel, Default, Hint, rule
+from stacks.settings.project import AccountAddress, Project
+from stacks.settings.subnet import Subnet, subnet_id
+from stacks.training.fit import Fit
 from stacks.training.image import training_image
-from stacks.training.platform import GemmaRecipe, GemmaSettings, run_name, uploaded_data
-from stacks.training.tokens import tokens_of
+from stacks.training.platform import ENDING, run_name, uploaded_data
+from stacks.training.settings import FINETUNE, FineTuning, TrainingImage
+from stacks.training.tokens import declare_tokens
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
 # With this time-out destroy fails after minutes with that message and does not wait for hours.
@@ -60,13 +62,16 @@ _VLLM_ENVIRONMENT: Final = {
 }
 
 
-class Settings(SubnetSettings, GemmaSettings, ServedRunSettings):
+class Settings(ConfigModel):
     """Settings of cloudrun-vllm."""
 
-    runs_as: ClassVar = ("finetune", "serve")
-    gpu, gpus = L4, 1
-    model_key, callers = "recipe", "invokers decides who may ask"
-    recipe: GemmaRecipe = "gemma-3-1b-emoji"
+    project: Project
+    training: Annotated[FineTuning, Default("recipe", "gemma-3-1b-emoji")]
+    serve: Literal["run", "nothing"] = Field(
+        "run",
+        description="What is served: `run` is the finished run. `nothing` deletes the service and keeps the "
+        "model in the bucket.",
+    )
     invokers: Annotated[
         tuple[Annotated[str, AfterValidator(check_member)], ...],
         AfterValidator(lambda members: tuple(dict.fromkeys(members))),
@@ -81,34 +86,51 @@ class Settings(SubnetSettings, GemmaSettings, ServedRunSettings):
     min_instances: int = Field(
         0, ge=0, le=100, description="Instances that run, and cost money, without requests."
     )
-
-    serve: Literal["run", "nothing"] = Field(
-        "run",
-        description="What is served: `run` is the finished run. `nothing` deletes the service and keeps the "
-        "model in the bucket.",
+    serving: vllm.Vllm
+    image: TrainingImage
+    bucket: Bucket
+    network: Subnet
+    training_account: AccountAddress = Field(
+        None,
+        alias="accounts.finetune",
+        description="Service account of the fine-tuning job that exists before the stack. The bootstrap "
+        "makes it, so that a pipeline acts as no other account. By default the stack creates its own.",
+    )
+    serving_account: AccountAddress = Field(
+        None,
+        alias="accounts.serve",
+        description="Service account of the service that exists before the stack. The bootstrap makes it, so "
+        "that a pipeline acts as no other account. By default the stack creates its own.",
     )
 
-    @field_validator("recipe")
-    @classmethod
-    def _publishes_a_model(cls, recipe: str, info: ValidationInfo) -> str:
-        trained_recipe = cls.recipe_with(recipe, info.data.get("recipe_set", {}))
-        if trained_recipe.training.result != "model":
-            raise ValueError(
-                f"{recipe} publishes the adapter alone, and the service serves a merged model; set it with "
-                "`pulumi config set --path 'recipeSet[\"training.result\"]' model`"
-            )
-        return recipe
+    @property
+    def fit(self) -> Fit:
+        """Whether a step fits into the memory of the job's GPU."""
+        return self.training.fit_on(L4, 1)
 
-    @field_validator("min_instances")
-    @classmethod
-    def _is_not_above_the_maximum(cls, minimum: int, info: ValidationInfo) -> int:
-        maximum = info.data.get("max_instances", minimum)
-        if minimum > maximum:
+    @rule("recipe")
+    def _recipe_fits_the_gpu(self) -> None:
+        self.fit.check()
+
+    @rule("recipe")
+    def _recipe_publishes_a_model(self) -> None:
+        if self.training.trained_recipe.training.result != "model":
             raise ValueError(
-                f"{minimum} instances are kept and maxInstances allows {maximum}; raise maxInstances or "
-                "lower minInstances"
+                f"{self.training.recipe} publishes the adapter alone, and the service serves a merged model; "
+                "set it with `pulumi config set --path 'recipeSet[\"training.result\"]' model`"
             )
-        return minimum
+
+    @rule("vllmArguments")
+    def _arguments_are_the_users_to_set(self) -> None:
+        self.serving.require_users_arguments(model_key="recipe", callers="invokers decides who may ask")
+
+    @rule("minInstances")
+    def _minimum_is_not_above_the_maximum(self) -> None:
+        if self.min_instances > self.max_instances:
+            raise ValueError(
+                f"{self.min_instances} instances are kept and maxInstances allows {self.max_instances}; "
+                "raise maxInstances or lower minInstances"
+            )
 
     def warn_of_callers(self) -> None:
         """Warns when callers need no permission."""
@@ -120,37 +142,40 @@ class Settings(SubnetSettings, GemmaSettings, ServedRunSettings):
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: the service's address, and commands for the operator."""
     settings.warn_of_callers()
-    settings.warn_of_memory()
-    site = Site(settings)
-    image = training_image(site, settings)
-    subnet, egress = _subnet(site, settings)
-    trainer = _account(site, settings, "finetune", "Fine-tuning job of")
-    server = _account(site, settings, "serve", "vLLM service of") if settings.serve == "run" else None
-    bucket = site.bucket({"finetune": trainer}, {"serve": server} if server else {}, settings=settings)
-    tokens = tokens_of(site, settings, readers={"finetune": trainer.member})
+    training, bucket_settings = settings.training, settings.bucket
+    settings.fit.warn()
+    stack = StackContext(settings.project)
+    image = training_image(stack, settings.image)
+    subnet, egress = _subnet(stack, settings.network)
+    trainer = _account(stack, "finetune", "Fine-tuning job of", settings.training_account)
+    server = None
+    if settings.serve == "run":
+        server = _account(stack, "serve", "vLLM service of", settings.serving_account)
+    bucket = stack.bucket(bucket_settings, {"finetune": trainer}, {"serve": server} if server else {})
+    tokens = declare_tokens(stack, training.tokens, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
-    packages = [training.FINETUNE, training.ENDING]
+    packages = [FINETUNE, ENDING]
     code = BucketCode(
-        site.name,
+        stack.name,
         BucketCodeArgs(
             bucket=bucket.bucket_name,
             prefix=bucket.prefix,
             packages=packages,
-            recipe=settings.recipe_file,
+            recipe=training.recipe_file,
         ),
     )
-    run = run_name(settings, code, image)
+    run = run_name(training, code, image)
     job = CloudRunJob(
-        site.name,
+        stack.name,
         CloudRunArgs(
-            project=site.project_for(CloudRunJob),
-            location=settings.region,
-            labels=site.labels,
+            project=stack.project_for(CloudRunJob),
+            location=settings.project.region,
+            labels=stack.labels,
             image=image.uri,
             command=[
                 *("python", "-m", "finetune", "local"),
-                *("--recipe", settings.recipe_name, "--storage", bucket.uri, "--run", run),
-                *settings.run_arguments,
+                *("--recipe", training.recipe_name, "--storage", bucket.uri, "--run", run),
+                *training.run_arguments,
             ],
             # Files that a container writes are in its memory, which has room for 2 GB of model.
             environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
@@ -160,38 +185,36 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             memory_gib=32,
             service_account=trainer.email,
             subnet=subnet,
-            kms_key=settings.kms_key,
+            kms_key=settings.project.kms_key,
             depends_on=[
                 *egress,
                 *bucket.access,
                 *token_access,
                 *code.access,
-                *uploaded_data(site, settings, bucket),
+                *uploaded_data(stack, training, bucket),
             ],
         ),
     )
     service = None
     if server:
         folder = BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}")
-        wait_for = [job.finished, *egress, *bucket.access, *site.mirror]
-        service = _service(site, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
-    monitoring = _monitoring(site, settings, job, service)
+        wait_for = [job.finished, *egress, *bucket.access, *stack.mirrored]
+        service = _service(stack, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
+    monitoring = _monitoring(stack, job, service)
     return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}
 
 
-def _monitoring(
-    site: Site, settings: Settings, job: CloudRunJob, service: CloudRunService | None
-) -> Monitoring:
+def _monitoring(stack: StackContext, job: CloudRunJob, service: CloudRunService | None) -> Monitoring:
     charts, alerts, names = ["cloud-run-job"], ["execution-failed"], {"job": job.job_name}
     if service:
         charts.append("cloud-run-service")
         alerts.append("instances-idle")
         names["service"] = service.service_name
-    return site.monitoring(settings, charts, alerts, names)
+    return stack.monitoring(charts, alerts, names)
 
 
 def _service(
-    site: Site,
+    stack: StackContext,
     settings: Settings,
     *,
     run: BucketFolder,
@@ -199,19 +222,19 @@ def _service(
     subnet: pulumi.Input[str],
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
-    served_name = ("--served-model-name", settings.recipe_name)
-    arguments = settings.arguments_of_vllm(
+    served_name = ("--served-model-name", settings.training.recipe_name)
+    arguments = settings.serving.arguments_of_vllm(
         f"{vllm.RUN_FOLDER}/model", *vllm.CLOUD_RUN_ARGUMENTS, *served_name
     )
     command = ["vllm", "serve", *arguments]
     return CloudRunService(
-        site.name,
+        stack.name,
         CloudRunServiceArgs(
-            project=site.project_for(CloudRunService),
-            location=settings.region,
-            labels=site.labels,
-            image=settings.server_image.uri,
-            command=command if settings.serve_not_good else [*_IF_GOOD, *command],
+            project=stack.project_for(CloudRunService),
+            location=settings.project.region,
+            labels=stack.labels,
+            image=settings.serving.server_image(stack.project).uri,
+            command=command if settings.serving.serve_not_good else [*_IF_GOOD, *command],
             environment=_VLLM_ENVIRONMENT,
             folders={vllm.RUN_FOLDER: run},
             port=vllm.PORT,
@@ -227,32 +250,32 @@ def _service(
             ingress=settings.ingress,
             service_account=account.email,
             subnet=subnet,
-            kms_key=settings.kms_key,
+            kms_key=settings.project.kms_key,
             depends_on=depends_on,
         ),
     )
 
 
-def _subnet(site: Site, settings: Settings) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
+def _subnet(stack: StackContext, network: Subnet) -> tuple[pulumi.Input[str], list[pulumi.Resource]]:
     """Id of the subnet from the settings or of a new one, and the resources its users must wait for."""
-    if settings.existing_subnet:
-        return settings.existing_subnet, []
-    network = Network(
-        site.name,
-        NetworkArgs(
-            project=site.project_for(Network), region=settings.region, delete_timeout=_SUBNET_TIMEOUT
-        ),
+    if existing := subnet_id(network.subnet, stack.project):
+        return existing, []
+    own = Network(
+        stack.name,
+        NetworkArgs(project=stack.project_for(Network), region=stack.region, delete_timeout=_SUBNET_TIMEOUT),
     )
-    return network.subnet_id, [network.egress]
+    return own.subnet_id, [own.egress]
 
 
-def _account(site: Site, settings: Settings, purpose: str, display_name: str) -> GoogleServiceAccount:
+def _account(
+    stack: StackContext, purpose: str, display_name: str, existing: str | None
+) -> GoogleServiceAccount:
     return GoogleServiceAccount(
-        f"{site.name}-{purpose}",
+        f"{stack.name}-{purpose}",
         GoogleServiceAccountArgs(
-            project=site.project_for(GoogleServiceAccount),
-            display_name=f"{display_name} {site.name}",
-            existing=settings.accounts.get(purpose),
+            project=stack.project_for(GoogleServiceAccount),
+            display_name=f"{display_name} {stack.name}",
+            existing=existing,
         ),
     )
 
@@ -261,13 +284,13 @@ def _outputs(
     settings: Settings, bucket: Storage, job: CloudRunJob, service: CloudRunService | None, run: str
 ) -> dict[str, pulumi.Input[str]]:
     """The stack's outputs: the service's address if there is one, and commands to copy."""
-    where = f"--region {settings.region} --project {settings.project}"
+    where = f"--region {settings.project.region} --project {settings.project.project}"
     served: dict[str, pulumi.Input[str]] = {}
     if service:
-        served = {"url": service.url, **questions.outputs(settings.trained_recipe.data)}
+        served = {"url": service.url, **questions.outputs(settings.training.trained_recipe.data)}
     return {
         **served,
         "listRuns": pulumi.Output.concat("gcloud run jobs executions list --job ", job.job_name, f" {where}"),
         "readTraining": pulumi.Output.concat("gcloud beta run jobs logs read ", job.job_name, f" {where}"),
-        **bucket.commands(run, *settings.trained_recipe.results),
+        **bucket.commands(run, *settings.training.trained_recipe.results),
     }

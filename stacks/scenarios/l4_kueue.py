@@ -4,7 +4,7 @@ from math import floor
 from typing import Annotated, Final, Literal
 
 import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from cloud.machines import L4, allocatable_disk_gib
 from components.identity.identity import ServiceAccount, ServiceAccountArgs
@@ -13,20 +13,20 @@ from components.workload.batch_job import BatchJob
 from components.workload.model_server import Autoscaling, ModelServer, ModelServerArgs
 from stacks.monitoring import GPUS, QUEUE, gke_monitoring
 from stacks.nodes.l4 import disk_gb, pod_size
-from stacks.nodes.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4NodesSettings, l4_nodes
+from stacks.nodes.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4Nodes, l4_nodes
 from stacks.nodes.queue import declare_keeper, declare_kueue, images_of_kueue
-from stacks.platform import WORKLOADS, Site, StandardNodes
+from stacks.platform import WORKLOADS, StackContext, StandardNodes
 from stacks.serving import questions, vllm
 from stacks.serving.hub_model import HubModel
-from stacks.serving.served_run import (
-    NOTHING_MOUNTED,
-    ServedRunSettings,
-    served_run,
-    values_of,
-)
-from stacks.settings.reader import Hint
-from stacks.training.platform import GemmaRecipe, TrainingPlatform, run_name, training_platform
-from stacks.training.torchrun import SERVICE, TorchrunNodes, TorchrunSettings, torchrun_job
+from stacks.serving.served_run import NOTHING_MOUNTED, served_run, values_of
+from stacks.settings.bucket import Bucket
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Default, Hint, rule
+from stacks.settings.project import Project
+from stacks.training.fit import Fit
+from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
+from stacks.training.settings import FineTuning, TrainingImage
+from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
@@ -38,12 +38,12 @@ _PRIORITIES: Final = {
 }
 
 
-class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
+class Settings(ConfigModel):
     """Settings of l4-kueue."""
 
-    gpu, gpus = L4, GPUS_PER_POD
-    model_key, callers = "servingModel", "network policies decide who may ask"
-    recipe: GemmaRecipe = "gemma-3-4b-sql"
+    project: Project
+    nodes: L4Nodes
+    training: Annotated[FineTuning, Default("recipe", "gemma-3-4b-sql")]
     serve: Literal["hub", "run"] = Field(
         "hub",
         description="What is served: `hub` is `servingModel`. `run` is the stack's own finished run. If the "
@@ -82,12 +82,15 @@ class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
         le=100,
         description="Fewest servers, with `servingReplicas.max`.",
     )
-    serving_priority: Literal["high", "low"] = Field(
-        "high", description="Priority of the servers in the queue. `high` preempts `low`."
-    )
-    training_priority: Literal["high", "low"] = Field(
-        "low", description="Priority of the fine-tune in the queue."
-    )
+    serving: vllm.Vllm
+    image: TrainingImage
+    bucket: Bucket
+    cluster: Cluster
+
+    @property
+    def fit(self) -> Fit:
+        """Whether a step fits into the memory of a pod's GPUs."""
+        return self.training.fit_on(L4, GPUS_PER_POD)
 
     @property
     def autoscaling(self) -> Autoscaling | None:
@@ -96,61 +99,75 @@ class Settings(TorchrunSettings, L4NodesSettings, ServedRunSettings):
             return None
         return Autoscaling(minimum=self.fewest_servers, maximum=self.most_servers, manifests=_AUTOSCALER)
 
-    @field_validator("most_servers")
-    @classmethod
-    def _have_their_gpus(cls, most: int | None, info: ValidationInfo) -> int | None:
-        if most is None:
-            return None
-        if info.data.get("serving_replicas") is not None:
+    @rule("recipe")
+    def _recipe_fits_the_gpus(self) -> None:
+        self.fit.check()
+
+    @rule("vllmArguments")
+    def _arguments_are_the_users_to_set(self) -> None:
+        self.serving.require_users_arguments(
+            model_key="servingModel", callers="network policies decide who may ask"
+        )
+
+    @rule("servingReplicas.max")
+    def _number_is_free(self) -> None:
+        if self.most_servers is not None and self.serving_replicas is not None:
             raise ValueError(
                 "servingReplicas fixes the number of servers; run `pulumi config rm servingReplicas`, or "
                 "remove servingReplicas.max"
             )
-        gpus = cls.gpus_of_queue(info.data)
-        if gpus is not None and most * GPUS_PER_POD > gpus:
+
+    @rule("servingReplicas.max")
+    def _servers_have_their_gpus(self) -> None:
+        most, gpus = self.most_servers, self.nodes.gpus_of_queue
+        if most is not None and most * GPUS_PER_POD > gpus:
             raise ValueError(
                 f"{most} servers need {most * GPUS_PER_POD} GPUs, and the queue has {gpus}; set it to "
                 f"{gpus // GPUS_PER_POD} or less, or raise nodes"
             )
-        return most
 
-    @field_validator("fewest_servers")
-    @classmethod
-    def _are_below_the_most(cls, fewest: int, info: ValidationInfo) -> int:
-        most = info.data.get("most_servers", fewest)
-        if most is None:
+    @rule("servingReplicas.min")
+    def _fewest_are_below_the_most(self) -> None:
+        fewest, most = self.fewest_servers, self.most_servers
+        if most is None and fewest != 1:
             raise ValueError("there is no autoscaler; set servingReplicas.max too, or remove it")
-        if fewest > most:
+        if most is not None and fewest > most:
             raise ValueError(
                 f"{fewest} is more than servingReplicas.max, {most}; lower one or raise the other"
             )
-        return fewest
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
-    settings.warn_of_memory()
-    site = Site(settings)
+    nodes, training = settings.nodes, settings.training
+    settings.fit.warn()
+    warn_of_spot(nodes.capacity_types)
+    stack = StackContext(settings.project)
+    server_image = settings.serving.server_image(stack.project)
     platform = training_platform(
-        site,
-        settings,
+        stack,
+        training,
+        settings.image,
+        settings.bucket,
+        settings.cluster,
         namespace="llm",
-        network_policies=[site.manifests / f"{policy}.yaml" for policy in _POLICIES],
-        more_images=[site.reachable(settings.server_image), *images_of_kueue(site, settings)],
+        network_policies=[stack.manifests / f"{policy}.yaml" for policy in _POLICIES],
+        more_images=[stack.reachable(server_image), *images_of_kueue(stack)],
         scales_by_metrics_of_pods=settings.autoscaling is not None,
-        nodes=None if settings.autopilot else StandardNodes(location=settings.region, zones=settings.zones),
+        nodes=None
+        if nodes.autopilot
+        else StandardNodes(location=stack.region, zones=nodes.zones_in(stack.region)),
     )
-    queue, keepers = _queue(site, settings, platform)
-    nodes = [*l4_nodes(site, settings, platform), *keepers]
-    sizes = settings.sized(TRAINING_PODS * GPUS_PER_POD)
-    run = run_name(settings, platform.code, platform.image, *sizes)
-    server = _server(site, settings, platform, queue, nodes, run)
-    job = _fine_tune(site, settings, platform, queue, nodes, run)
+    queue, keepers = _queue(stack, nodes, platform)
+    machines = [*l4_nodes(stack, nodes, platform, training.max_run_hours), *keepers]
+    sizes = training.sized(TRAINING_PODS * GPUS_PER_POD)
+    run = run_name(training, platform.code, platform.image, *sizes)
+    server = _server(stack, settings, platform, queue, machines, run)
+    job = _fine_tune(stack, settings, platform, queue, machines, run)
     return {
         "connect": platform.cluster.connect,
         **gke_monitoring(
-            site,
-            settings,
+            stack,
             platform,
             [*GPUS, QUEUE, "serving", "training", "tokens"],
             trainers={"app": SERVICE},
@@ -158,106 +175,109 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
         "watchQueue": f"{platform.namespace.kubectl} get workloads --watch",
         **server.commands(),
-        **questions.outputs(settings.trained_recipe.data if settings.serve == "run" else None),
+        **questions.outputs(training.trained_recipe.data if settings.serve == "run" else None),
         **job.commands("watchTraining"),
-        **platform.bucket.commands(run, *settings.trained_recipe.results),
+        **platform.bucket.commands(run, *training.trained_recipe.results),
     }
 
 
-def _queue(site: Site, settings: Settings, platform: TrainingPlatform) -> tuple[Queue, list[pulumi.Resource]]:
+def _queue(
+    stack: StackContext, nodes: L4Nodes, platform: TrainingPlatform
+) -> tuple[Queue, list[pulumi.Resource]]:
     """Kueue, a queue whose quota is what the L4 nodes offer to pods, and the keeper of several capacities."""
-    minutes = settings.chain.minutes_by_class() if settings.chain.is_list else {}
+    minutes = nodes.chain.minutes_by_class() if nodes.chain.is_list else {}
     kueue = declare_kueue(
-        site,
-        settings,
+        stack,
         platform,
         frameworks=["batch/job", "pod", "deployment"],  # it queues a Deployment pod by pod
         ready_minutes=_READY_MINUTES + max(minutes.values(), default=0),
     )
-    machine, nodes = settings.machine, settings.nodes
+    machine, number = nodes.machine, nodes.nodes
     disk = allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD))
     queue = Queue(
-        site.name,
+        stack.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
             queue_name="llm",
-            flavors=settings.flavors,
+            flavors=nodes.flavors,
             quota={
-                "cpu": str(nodes * machine.pod_cpus),
-                "memory": f"{nodes * machine.pod_memory_gib}Gi",
-                "ephemeral-storage": f"{nodes * floor(disk)}Gi",
-                machine.resource: str(nodes * machine.count),
+                "cpu": str(number * machine.pod_cpus),
+                "memory": f"{number * machine.pod_memory_gib}Gi",
+                "ephemeral-storage": f"{number * floor(disk)}Gi",
+                machine.resource: str(number * machine.count),
             },
             priorities=_PRIORITIES,
         ),
     )
     if not minutes:
         return queue, []
-    return queue, [declare_keeper(site, platform, kueue, queue, platform.image, minutes)]
+    return queue, [declare_keeper(stack, platform, kueue, queue, platform.image, minutes)]
 
 
 def _server(
-    site: Site,
+    stack: StackContext,
     settings: Settings,
     platform: TrainingPlatform,
     queue: Queue,
-    nodes: list[pulumi.Resource],
+    machines: list[pulumi.Resource],
     run: str,
 ) -> ModelServer:
     """vLLM. It runs as its own service account, which reads the bucket."""
     # Named after the stack for the same reason as the account of the training: see `training_platform`.
-    account_name = f"serving-{site.stack.replace('_', '-')}".rstrip("-")
+    account_name = f"serving-{stack.label.replace('_', '-')}".rstrip("-")
     account = ServiceAccount(
-        f"{site.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name=account_name)
+        f"{stack.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name=account_name)
     )
     bucket = platform.bucket
-    access = bucket.let_read(site.name, "serving", account)
+    access = bucket.let_read(stack.name, "serving", account)
     if settings.serve == "run":
         folder = f"{bucket.prefix}{run}"
-        own_run = served_run(settings, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True)
-        values = values_of(own_run, settings, GPUS_PER_POD)
+        own_run = served_run(
+            stack.project, settings.serving, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True
+        )
+        values = values_of(own_run, settings.serving, GPUS_PER_POD)
     else:
         name, _, revision = settings.serving_model.partition("@")
         model = HubModel(name=name, revision=revision)
         # Kueue is there before any Job of its namespace, because its webhook looks at each of them.
-        access.append(model.copied(site.name, platform, queue.access))
-        arguments = model.arguments(settings, bucket, GPUS_PER_POD)
+        access.append(model.copied(stack.name, platform, queue.access))
+        arguments = model.arguments(settings.serving, bucket, GPUS_PER_POD)
         values = {"arguments": arguments, **NOTHING_MOUNTED}
     return ModelServer(
-        site.name,
+        stack.name,
         ModelServerArgs(
             namespace=platform.namespace,
             server_name="serving",
             manifest=WORKLOADS / "vllm/serving.yaml",
             values={
-                "queueLabels": {"labels": queue.labels(settings.serving_priority)},
+                "queueLabels": {"labels": queue.labels("high")},
                 "rollout": vllm.NO_GAP if settings.serve == "run" else vllm.WITHOUT_SPARE,
                 "serviceAccount": account.account_name,
-                "nodeSelector": settings.pod_selector,
-                "size": pod_size(settings.machine, GPUS_PER_POD),
-                "image": settings.server_image.uri,
+                "nodeSelector": settings.nodes.pod_selector,
+                "size": pod_size(settings.nodes.machine, GPUS_PER_POD),
+                "image": settings.serving.server_image(stack.project).uri,
                 **values,
             },
             replicas=settings.serving_replicas,
             autoscaling=settings.autoscaling,
-            depends_on=[*platform.depends_on, account.access, *access, *queue.access, *nodes],
+            depends_on=[*platform.depends_on, account.access, *access, *queue.access, *machines],
         ),
     )
 
 
 def _fine_tune(
-    site: Site,
+    stack: StackContext,
     settings: Settings,
     platform: TrainingPlatform,
     queue: Queue,
-    nodes: list[pulumi.Resource],
+    machines: list[pulumi.Resource],
     run: str,
 ) -> BatchJob:
     pods = TorchrunNodes(
         count=TRAINING_PODS,
-        size=pod_size(settings.machine, GPUS_PER_POD),
-        selector=settings.pod_selector,
+        size=pod_size(settings.nodes.machine, GPUS_PER_POD),
+        selector=settings.nodes.pod_selector,
         shared_memory="8Gi",
         scratch="64Gi",
         # Enough for the current step and a checkpoint of an adapter. Serving waits for the end of these pods:
@@ -265,13 +285,14 @@ def _fine_tune(
         grace_seconds=90,
     )
     return torchrun_job(
-        site,
-        settings,
+        stack,
+        settings.training,
+        settings.nodes.chain,
         platform,
         pods,
         run,
         # The job may wait for GPUs as long as serving needs them.
         wait=False,
-        queue_labels=queue.labels(settings.training_priority),
-        depends_on=[*queue.access, *nodes],
+        queue_labels=queue.labels("low"),
+        depends_on=[*queue.access, *machines],
     )

@@ -3,29 +3,31 @@
 from typing import Annotated, Final
 
 import pulumi
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from cloud.machines import G2_MACHINES
 from components.storage.bucket import ExistingBucket, ExistingBucketArgs
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.monitoring import GPUS, gke_monitoring
-from stacks.nodes.l4 import DRIVER, L4Settings, pod_size
-from stacks.nodes.placement import PlacedSettings, place
-from stacks.platform import WORKLOADS, Site, gke_platform
+from stacks.nodes.l4 import DRIVER, pod_size, require_l4
+from stacks.nodes.placement import place
+from stacks.platform import WORKLOADS, StackContext, gke_platform
 from stacks.serving import questions, vllm
-from stacks.serving.served_run import ServedRunSettings, served_run, values_of
-from stacks.settings.reader import Hint
-from stacks.settings.shared_settings import GkeSettings
+from stacks.serving.served_run import served_run, values_of
+from stacks.settings.capacity import CapacityList
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Hint, rule
+from stacks.settings.project import Project
 
 # A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
 # those of the GPU, because the weights go through memory.
 _CPUS_PER_GPU: Final = 12
 
 
-class Settings(PlacedSettings, GkeSettings, L4Settings, ServedRunSettings):
+class Settings(ConfigModel):
     """Settings of serve."""
 
-    model_key, callers = "servedRun", "network policies decide who may ask"
+    project: Project
     served_run: Annotated[
         str, Hint(values="gs://BUCKET/FOLDER", fake="gs://rehearsal-runs/gemma-3-4b-sql-0a1b2c3d")
     ] = Field(
@@ -40,27 +42,44 @@ class Settings(PlacedSettings, GkeSettings, L4Settings, ServedRunSettings):
     serving_replicas: int = Field(
         1, ge=0, le=100, description="Number of servers. With 0 the machines go, and the model stays."
     )
+    serving: vllm.Vllm
+    capacity: CapacityList
+    cluster: Cluster
 
-    @field_validator("gpus")
-    @classmethod
-    def _are_those_of_a_machine(cls, gpus: int) -> int:
+    @rule("gcp:region")
+    def _region_has_l4(self) -> None:
+        require_l4(self.project.region)
+
+    @rule("gpus")
+    def _gpus_are_those_of_a_machine(self) -> None:
         counts = sorted({machine.count for machine in G2_MACHINES.values()})
-        if gpus not in counts:
-            raise ValueError(f"no machine has {gpus} L4; choose one of {', '.join(map(str, counts))}")
-        return gpus
+        if self.gpus not in counts:
+            raise ValueError(f"no machine has {self.gpus} L4; choose one of {', '.join(map(str, counts))}")
+
+    @rule("vllmArguments")
+    def _arguments_are_the_users_to_set(self) -> None:
+        self.serving.require_users_arguments(
+            model_key="servedRun", callers="network policies decide who may ask"
+        )
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     bucket_name, _, folder = settings.served_run.removeprefix("gs://").partition("/")
-    run = served_run(settings, bucket_name, folder, gpus=settings.gpus, keep=False)
-    site = Site(settings, depends_on=[run.finished])
-    images = [site.reachable(settings.server_image)]
-    platform = gke_platform(site, settings, namespace="llm", account=f"serving-{site.stack}", images=images)
+    run = served_run(settings.project, settings.serving, bucket_name, folder, gpus=settings.gpus, keep=False)
+    stack = StackContext(settings.project, depends_on=[run.finished])
+    image = settings.serving.server_image(settings.project)
+    platform = gke_platform(
+        stack,
+        settings.cluster,
+        namespace="llm",
+        account=f"serving-{stack.label}",
+        images=[stack.reachable(image)],
+    )
     bucket = ExistingBucket(
-        site.name,
+        stack.name,
         ExistingBucketArgs(
-            project=site.project_for(ExistingBucket),
+            project=stack.project_for(ExistingBucket),
             bucket_name=bucket_name,
             folder=folder,
             writers={},
@@ -68,9 +87,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
     )
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
-    placement = place(site, settings, platform, machine, {**machine.node_labels, **DRIVER})
+    placement = place(stack, settings.capacity.chain, platform, machine, {**machine.node_labels, **DRIVER})
     server = ModelServer(
-        site.name,
+        stack.name,
         ModelServerArgs(
             namespace=platform.namespace,
             server_name="serving",
@@ -81,8 +100,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "serviceAccount": platform.account.account_name,
                 "nodeSelector": placement.selector,
                 "size": pod_size(machine, settings.gpus),
-                "image": settings.server_image.uri,
-                **values_of(run, settings, settings.gpus),
+                "image": image.uri,
+                **values_of(run, settings.serving, settings.gpus),
             },
             replicas=settings.serving_replicas,
             depends_on=[
@@ -94,7 +113,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     return {
         "connect": platform.cluster.connect,
-        **gke_monitoring(site, settings, platform, [*GPUS, "serving"], servers=server.pod_labels),
+        **gke_monitoring(stack, platform, [*GPUS, "serving"], servers=server.pod_labels),
         **server.commands(),
         **questions.outputs_of_run(run.finished),
     }

@@ -63,11 +63,11 @@ class HubModel:
         )
         return job.ended
 
-    def arguments(self, settings: vllm.VllmSettings, bucket: Storage, gpus: int) -> pulumi.Output[Any]:
+    def arguments(self, serving: vllm.Vllm, bucket: Storage, gpus: int) -> pulumi.Output[Any]:
         """The command line of a server with `gpus` GPUs that reads the copy."""
 
         def arguments(uri: str) -> list[str]:
             copied = vllm.streamed(f"{uri}/{self.folder}/model", self.name)
-            return settings.arguments_of_vllm(*copied, *vllm.gke_arguments(gpus))
+            return serving.arguments_of_vllm(*copied, *vllm.gke_arguments(gpus))
 
         return bucket.uri.apply(arguments)

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pulumi
-from pydantic import Field
 
 from cloud.machines import L4
 from components.storage.bucket import Storage
 from components.storage.served_run import ServedRun, ServedRunArgs
 from stacks.serving import vllm
-from stacks.serving.vllm import VllmSettings
-from stacks.settings.shared_settings import StackSettings
+from stacks.settings.project import Project
 
 # The digest at the end of a run's own name, see `stacks.training.platform.run_name`.
 _DIGEST: Final = re.compile(r"-[0-9a-f]{8}$")
@@ -23,16 +21,14 @@ _RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
 
 
-class ServedRunSettings(VllmSettings):
-    """Settings of every scenario that serves a finished run."""
-
-    serve_not_good: bool = Field(
-        False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
-    )
-
-
 def served_run(
-    settings: ServedRunSettings, bucket: pulumi.Input[str], folder: str, *, gpus: int, keep: bool
+    project: Project,
+    serving: vllm.Vllm,
+    bucket: pulumi.Input[str],
+    folder: str,
+    *,
+    gpus: int,
+    keep: bool,
 ) -> ServedRun:
     """Declares the run that is served.
 
@@ -43,23 +39,23 @@ def served_run(
         keep: See `FinishedRun`.
     """
     return ServedRun(
-        settings.scenario,
+        project.scenario,
         ServedRunArgs(
-            project=settings.project,
+            project=project.project,
             bucket=bucket,
             run=folder,
-            serve_not_good=settings.serve_not_good,
+            serve_not_good=serving.serve_not_good,
             memory_gb=gpus * L4.memory_gb,
             keep=keep,
         ),
     )
 
 
-def command_to_serve(settings: StackSettings, bucket: Storage, run: str) -> pulumi.Output[str]:
-    """A command that makes the stack `serve` and names the run to it. The settings choose the project."""
+def command_to_serve(project: Project, bucket: Storage, run: str) -> pulumi.Output[str]:
+    """A command that makes the stack `serve` and names the run to it. It has the project of this stack."""
     name = pulumi.Output.concat("pulumi config set --stack serve servedRun ", bucket.uri, "/", run)
-    project = f"pulumi config set --stack serve gcp:project {settings.project}"
-    return pulumi.Output.concat("pulumi stack select --create serve && ", name, " && ", project)
+    place = f"pulumi config set --stack serve gcp:project {project.project}"
+    return pulumi.Output.concat("pulumi stack select --create serve && ", name, " && ", place)
 
 
 def served_name(folder: str) -> str:
@@ -70,7 +66,7 @@ def served_name(folder: str) -> str:
     return _DIGEST.sub("", folder.rpartition("/")[2])
 
 
-def values_of(run: ServedRun, settings: VllmSettings, gpus: int) -> dict[str, Any]:
+def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
     """Values for the holes of `workloads/vllm/serving.yaml` that depend on what is served.
 
     Args:
@@ -79,7 +75,7 @@ def values_of(run: ServedRun, settings: VllmSettings, gpus: int) -> dict[str, An
     finished = run.finished
     arguments = pulumi.Output.all(
         finished.bucket, finished.folder, finished.kind, finished.base, finished.base_folder, finished.rank
-    ).apply(lambda results: settings.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
+    ).apply(lambda results: serving.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
 

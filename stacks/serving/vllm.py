@@ -1,15 +1,16 @@
 """vLLM: what every server is started with, and the settings that change it."""
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from components.image.image import Image
 from stacks import pins
-from stacks.settings.reader import Hint
-from stacks.settings.shared_settings import ImageByDigest, StackSettings
+from stacks.settings.image import ImageByDigest
+from stacks.settings.model import ConfigModel, Hint
+from stacks.settings.project import Project
 
 PORT: Final = 8000
 # The place of a finished run in the containers that serve it.
@@ -73,22 +74,9 @@ def gke_arguments(gpus: int) -> list[str]:
     ]
 
 
-class VllmSettings(StackSettings):
-    """Settings of every scenario that serves with vLLM.
+class Vllm(ConfigModel):
+    """The servers."""
 
-    Attributes:
-        model_key: Key of the setting that decides what is served.
-        callers: What decides who may ask, as a sentence.
-    """
-
-    model_key: ClassVar[str]
-    callers: ClassVar[str]
-
-    serving_image: ImageByDigest = Field(
-        None,
-        description="Image of the servers, in which `vllm serve` starts one. By default the release of vLLM "
-        "that `stacks/pins.py` names.",
-    )
     vllm_arguments: Annotated[
         tuple[str, ...],
         Hint(values='a list of vLLM\'s arguments such as ["--max-model-len=16384"]'),
@@ -97,45 +85,60 @@ class VllmSettings(StackSettings):
         description="More arguments of `vllm serve`, after the stack's own. vLLM takes the last value of an "
         "option. Options that the stack must decide, such as the port, are rejected.",
     )
+    serving_image: ImageByDigest = Field(
+        None,
+        description="Image of the servers, in which `vllm serve` starts one. By default the release of vLLM "
+        "that `stacks/pins.py` names.",
+    )
+    serve_not_good: bool = Field(
+        False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
+    )
 
-    @property
-    def server_image(self) -> Image:
+    def server_image(self, project: Project) -> Image:
         """The image of the servers."""
-        return self.serving_image or Image.parse(self.mirrored(pins.VLLM_IMAGE))
+        return self.serving_image or Image.parse(project.mirrored(pins.VLLM_IMAGE))
 
     def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
         """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""
         return [model, *arguments, *self.vllm_arguments]
 
-    @field_validator("vllm_arguments")
-    @classmethod
-    def _are_the_users_to_set(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        if problems := [*cls._problems(arguments)]:
+    def require_users_arguments(self, *, model_key: str, callers: str) -> None:
+        """Checks that all arguments are the user's to set.
+
+        Args:
+            model_key: Key of the setting that decides what is served.
+            callers: What decides who may ask, as a sentence.
+
+        Raises:
+            ValueError: If an argument is none, or the stack itself sets it.
+        """
+        reasons = {
+            option: reason.format(model_key=model_key, callers=callers)
+            for options, reason in STACKS_OPTIONS.items()
+            for option in options.split()
+        }
+        if problems := [*_problems(self.vllm_arguments, reasons)]:
             raise ValueError("; ".join(problems))
-        return arguments
 
-    @classmethod
-    def _problems(cls, arguments: tuple[str, ...]) -> Iterator[str]:
-        takes_value = False
-        for argument in arguments:
-            option = _OPTION.match(argument)
-            value = argument[option.end() :] if option else argument
-            reason = cls._reason_against(option[0]) if option else ""
-            if reason and option:
-                yield f"the stack sets {option[0]}, because {reason}; remove it"
-            elif _TOKEN.search(argument):
-                yield "a token is readable in the stack file; remove it, and set hfToken"
-            elif option and value and not value.startswith("="):
-                yield f"{argument!r} is an option with its value; write {option[0]}={value.strip()}"
-            elif not option and not takes_value:
-                yield f"{argument!r} follows no option; remove it"
-            takes_value = not value if option else takes_value
 
-    @classmethod
-    def _reason_against(cls, option: str) -> str:
-        """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
-        name = option.partition(".")[0].replace("_", "-")
-        for options, reason in STACKS_OPTIONS.items():
-            if any(full_name.startswith(name) for full_name in options.split()):
-                return reason.format(model_key=cls.model_key, callers=cls.callers)
-        return ""
+def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[str]:
+    takes_value = False
+    for argument in arguments:
+        option = _OPTION.match(argument)
+        value = argument[option.end() :] if option else argument
+        reason = _reason_against(option[0], reasons) if option else ""
+        if reason and option:
+            yield f"the stack sets {option[0]}, because {reason}; remove it"
+        elif _TOKEN.search(argument):
+            yield "a token is readable in the stack file; remove it, and set hfToken"
+        elif option and value and not value.startswith("="):
+            yield f"{argument!r} is an option with its value; write {option[0]}={value.strip()}"
+        elif not option and not takes_value:
+            yield f"{argument!r} follows no option; remove it"
+        takes_value = not value if option else takes_value
+
+
+def _reason_against(option: str, reasons: Mapping[str, str]) -> str:
+    """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
+    name = option.partition(".")[0].replace("_", "-")
+    return next((reason for full_name, reason in reasons.items() if full_name.startswith(name)), "")

@@ -3,33 +3,23 @@
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from types import NoneType
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, TypeVar, get_origin
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_kubernetes as kubernetes
 from pulumi.runtime import config as runtime_config
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetPydanticSchema,
-    SecretStr,
-    ValidationError,
-)
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 from cloud.credentials import ACCESS_TOKEN, CREDENTIALS
+from stacks.settings.model import ConfigModel, choices, hint_of, is_secret, keys_of, values_of, without_none
+from stacks.settings.reading import Reading
 
-M = TypeVar("M", bound="ConfigModel")
+M = TypeVar("M", bound=ConfigModel)
 
-REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
 # Settings of Google's provider that give access. Credentials may also be a path, which gives none.
 PROVIDER_SECRETS: Final = (ACCESS_TOKEN, CREDENTIALS)
 # Lengths in characters. The search for the nearest word takes time that grows with the square of the length.
@@ -41,57 +31,6 @@ _FOREIGN_KEYS: Final[Mapping[str, Collection[str]]] = {
     "kubernetes": {*map(to_camel, vars(kubernetes.ProviderArgs))},
     "pulumi": (),
 }
-
-
-class ConfigModel(BaseModel):
-    """Settings. Each is a field, with the setting's type, description, default and limits.
-
-    The key of a setting is the field's name in camel case, or its alias, such as `gcp:project` or
-    `capacity.type`. A `SecretStr` must be stored encrypted, and no message contains its value.
-    """
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hint:
-    """Facts about a field for people and rehearsals, besides its description.
-
-    Args:
-        values: The possible values in words, if type and limits do not say them.
-        fake: Value for a rehearsal if the setting is missing, because only the user of the stack has one.
-    """
-
-    values: str = ""
-    fake: str = ""
-
-
-def parsed_by(parse: Callable[[Any], Any]) -> GetPydanticSchema:
-    """A field that `parse` reads from its text, for types that pydantic does not know, such as outputs."""
-    return GetPydanticSchema(lambda _source, handler: handler(Annotated[Any, AfterValidator(parse)]))
-
-
-class GoogleSettings(ConfigModel):
-    """Settings of the project and region."""
-
-    project: Annotated[
-        str,
-        Hint(
-            values="a project id (6 to 30 lower-case letters, digits and hyphens, not the project's number)",
-            fake="rehearsal-project",
-        ),
-    ] = Field(
-        alias="gcp:project",
-        pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$",
-        examples=["MY_PROJECT"],
-        description="Project in which everything is created.",
-    )
-    region: Annotated[str, Hint(values="a region such as us-central1 (not a zone)")] = Field(
-        alias="gcp:region",
-        pattern=REGION,
-        examples=["us-central1"],
-        description="Region of all resources. It must be the region of the machines' capacity.",
-    )
 
 
 # A key in the spelling of `pulumi config set`, and a text that says what is wrong and what to do.
@@ -150,21 +89,17 @@ class ConfigReader:
         Raises:
             SettingsError: If the configuration has problems. It lists all of them.
         """
-        fields, problems = keys_of(model), list[Problem]()
-        tree = self._tree(fields)
-        try:
-            # Half of a surrogate pair, which is not valid text, becomes a question mark.
-            settings = model.model_validate_json(
-                json.dumps(tree, ensure_ascii=False).encode(errors="replace")
-            )
-        except ValidationError as error:
-            problems += filter(None, (self._problem(model, detail) for detail in error.errors()))
+        fields = keys_of(model)
+        reading = Reading(model, self._tree(fields))
+        problems = [self._field_problem(fields, key, error) for key, error in reading.errors.items()]
+        problems += reading.broken_rules()
+        problems += self._unknown_keys(fields)
         problems += self._plain_text_problems(fields)
         problems += self._namespace_problems(fields)
         problems += [(key, "is set twice; remove one of them") for key in self._repeated_keys]
         if problems:
             raise SettingsError(self.stack, problems)
-        return settings
+        return reading.settings
 
     def text(self, key: str) -> str | None:
         """The text of a key. None if the key is not set."""
@@ -185,7 +120,7 @@ class ConfigReader:
         return key if ":" in key else f"{self._project}:{key}"
 
     def _tree(self, fields: Mapping[str, FieldInfo]) -> dict[str, object]:
-        """The values for pydantic. A map is one value, although its keys were opened."""
+        """The values of known keys. A map is one value, although its keys were opened."""
         tree: dict[str, object] = {}
         for key, text in self._values.items():
             map_key, _, inner_key = key.partition(".")
@@ -194,35 +129,34 @@ class ConfigReader:
                 entries[inner_key] = text
             elif key in fields:
                 tree[key] = _parsed(text, fields[key].annotation)
-            elif ":" not in key:
-                tree[key] = text
         return tree
 
-    def _problem(self, model: type[ConfigModel], error: Mapping[str, Any]) -> Problem | None:
-        """An error of pydantic as a problem in plain words. None if it only follows from another one."""
-        key, fields = error["loc"][0], keys_of(model)
-        if error["type"] == "default_factory_not_called":
-            return None
-        if error["type"] == "extra_forbidden":
-            all_keys = f"; this scenario has {', '.join(sorted(fields))}"
-            return key, f"unknown key{did_you_mean(key, fields) or all_keys}"
-        # The error of a default value names the field instead of its key.
-        if key in model.model_fields:
-            key = model.model_fields[key].alias or key
+    def _field_problem(
+        self, fields: Mapping[str, FieldInfo], key: str, error: ValidationError | None
+    ) -> Problem:
+        """What is wrong with a value, in plain words. `error` is None if the value is missing."""
         field = fields[key]
-        if error["type"] == "missing":
+        if error is None:
             if is_secret(field):
                 return key, f"missing: {values_of(field)}; {_store(key)}"
             (example,) = field.examples or ["VALUE"]
             return key, f"missing; set it with `pulumi config set {key} {example}`"
-        if error["type"] == "value_error":
+        (detail, *_) = error.errors()
+        if detail["type"] == "value_error":
             remedy = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
-            return key, f"{error['ctx']['error']}{remedy}"
+            return key, f"{detail['ctx']['error']}{remedy}"
         text = self._values.get(key, "")
         # In a list, the error is one of its words.
-        word = error["input"] if isinstance(error["input"], str) else text
+        word = detail["input"] if isinstance(detail["input"], str) else text
         proposal = did_you_mean(word, choices(field.annotation))
         return key, f"{text!r} is not {values_of(field)}{proposal}"
+
+    def _unknown_keys(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
+        for key in self._values:
+            is_entry = _is_map(fields.get(key.partition(".")[0]))
+            if key not in fields and ":" not in key and not is_entry:
+                all_keys = f"; this scenario has {', '.join(sorted(fields))}"
+                yield key, f"unknown key{did_you_mean(key, fields) or all_keys}"
 
     def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
@@ -249,63 +183,12 @@ class ConfigReader:
                 yield key, f"the provider has no such setting{proposal}"
 
 
-def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
-    """The fields of a model by their keys."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
-def hint_of(field: FieldInfo) -> Hint:
-    """The hint of a field, or an empty one."""
-    return next((data for data in field.metadata if isinstance(data, Hint)), Hint())
-
-
-def is_secret(field: FieldInfo) -> bool:
-    """Whether a field's value must be stored encrypted."""
-    return without_none(field.annotation) is SecretStr
-
-
-def values_of(field: FieldInfo) -> str:
-    """The possible values of a field, in words."""
-    if hint := hint_of(field).values:
-        return hint
-    kind = without_none(field.annotation)
-    if kind is bool:
-        return "true or false"
-    if kind is int:
-        return f"a whole number from {_limit(field, 'ge')} to {_limit(field, 'le')}"
-    return f"one of {', '.join(choices(kind))}" if choices(kind) else "a text"
-
-
-def _limit(field: FieldInfo, name: str) -> int:
-    """A limit of a number, which pydantic keeps as an attribute of some metadata."""
-    return next(getattr(data, name) for data in field.metadata if hasattr(data, name))
-
-
 def did_you_mean(text: str, known: Collection[str]) -> str:
     """The end of a message that proposes the known word nearest to `text`. Empty if none is near."""
     if len(text) > _LONGEST_WORD:
         return ""
     near = difflib.get_close_matches(text, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def choices(kind: Any) -> list[str]:
-    """The words that a field of this type accepts, or a list of it. Empty if it accepts other values."""
-    kind = without_none(kind)
-    if get_origin(kind) is tuple:
-        kind = get_args(kind)[0]
-    if get_origin(kind) is Literal:
-        return [str(word) for word in get_args(kind)]
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return [member.value for member in kind]
-    return []
-
-
-def without_none(kind: Any) -> Any:
-    """The type without None: `int` of `int | None`."""
-    if NoneType not in get_args(kind):
-        return kind
-    return next(inner for inner in get_args(kind) if inner is not NoneType)
 
 
 def _is_map(field: FieldInfo | None) -> bool:

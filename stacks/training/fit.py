@@ -1,8 +1,12 @@
 """Whether a recipe's training step fits into a GPU's memory, from figures that `make gpu-fit` computes."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
+
+import pulumi
 
 from cloud.machines import Accelerator
 from workloads.finetune.recipe import FIT, OWN_FIT, Recipe
@@ -14,50 +18,65 @@ _HOPELESS: Final = 1.0
 _PROGRAM: Final = (".venv-training/bin/python", "-m", "benchmarks.training.own_fit")
 
 
-def command_for(recipe: str, values: Mapping[str, str], gpus: int) -> list[str]:
-    """The command that computes the figures of a recipe. It runs in the project's folder.
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """A recipe on the GPUs of a node.
 
     Args:
-        recipe: Name or path of the recipe.
+        recipe: The recipe with the values of the stack.
+        name: Its name or path, as a user gives it.
         values: Values that replace those of the recipe.
+        gpu: Model of the GPUs.
+        gpus: GPUs over which a sharded model is divided.
     """
-    sets = [f"--set={key}={value}" for key, value in values.items()]
-    return [*_PROGRAM, f"--recipe={recipe}", *sets, f"--processes={gpus}"]
 
+    recipe: Recipe
+    name: str
+    values: Mapping[str, str]
+    gpu: Accelerator
+    gpus: int
 
-def is_known(recipe: Recipe, gpus: int) -> bool:
-    """Whether there are figures of the recipe on `gpus` GPUs or more."""
-    return any(_points(recipe, gpus))
+    @property
+    def command(self) -> list[str]:
+        """The command that computes the memory of a step, for the project's folder. Empty if it is known."""
+        if any(_points(self.recipe, self.gpus)):
+            return []
+        sets = [f"--set={key}={value}" for key, value in self.values.items()]
+        return [*_PROGRAM, f"--recipe={self.name}", *sets, f"--processes={self.gpus}"]
 
+    def check(self) -> None:
+        """Checks that a step can fit.
 
-def doubt_of(recipe: Recipe, name: str, gpu: Accelerator, gpus: int, command: str) -> str:
-    """A warning if a recipe may not fit into the memory of `gpus` GPUs or more; empty if it fits.
+        Raises:
+            ValueError: If a training step needs more memory than a GPU has.
+        """
+        self._doubt()
 
-    Args:
-        name: Name of the recipe for the text.
-        command: Computes the figures of the recipe.
+    def warn(self) -> None:
+        """Warns about a recipe with which a run may run out of memory."""
+        if doubt := self._doubt():
+            pulumi.log.warn(doubt)
 
-    Raises:
-        ValueError: If a training step needs more memory than a GPU has.
-    """
-    points = [*_points(recipe, gpus)]
-    if not points:
-        return (
-            f"it is not known whether {name} fits into the memory of each {gpu.name}; after `make setup` "
-            f"this command computes it in minutes: {command}"
+    def _doubt(self) -> str:
+        """A warning if the recipe may not fit into the memory of these GPUs or more. Empty if it fits."""
+        points = [*_points(self.recipe, self.gpus)]
+        if not points:
+            return (
+                f"it is not known whether {self.name} fits into the memory of each {self.gpu.name}; after "
+                f"`make setup` this command computes it in minutes: {shlex.join(self.command)}"
+            )
+        nearest_point = max(points, key=lambda point: point["processes"])
+        needed_gb = sum(nearest_point["bytes"].values()) / 1e9
+        share = needed_gb / self.gpu.memory_gb
+        text = (
+            f"{self.name} takes {needed_gb:.1f} GB of the {self.gpu.memory_gb} GB of each {self.gpu.name} "
+            f"({share:.0%}; computed, not measured)"
         )
-    nearest_point = max(points, key=lambda point: point["processes"])
-    needed_gb = sum(nearest_point["bytes"].values()) / 1e9
-    share = needed_gb / gpu.memory_gb
-    text = (
-        f"{name} takes {needed_gb:.1f} GB of the {gpu.memory_gb} GB of each {gpu.name} "
-        f"({share:.0%}; computed, not measured)"
-    )
-    if share > _HOPELESS:
-        raise ValueError(
-            f"{text}; take another recipe, or lower batch_size or max_length in a copy of this one"
-        )
-    return f"{text}: it may run out of memory" if share > _DOUBTFUL else ""
+        if share > _HOPELESS:
+            raise ValueError(
+                f"{text}; take another recipe, or lower batch_size or max_length in a copy of this one"
+            )
+        return f"{text}: it may run out of memory" if share > _DOUBTFUL else ""
 
 
 def _points(recipe: Recipe, gpus: int) -> Iterator[dict[str, Any]]:

@@ -7,20 +7,18 @@ from typing import Final
 import pulumi
 
 from cloud.machines import GPU_RESOURCE
+from components.capacity.capacity_chain import CapacityChain
 from components.capacity.pod_network import PodNetwork
 from components.workload.batch_job import BatchJob, BatchJobArgs
-from stacks.platform import WORKLOADS, Site
-from stacks.training.platform import GemmaSettings, GkeTrainingSettings, TrainingPlatform
+from stacks.platform import WORKLOADS, StackContext
+from stacks.training.platform import TrainingPlatform
+from stacks.training.settings import FineTuning
 
 # Name of the Service through which the pods find each other, and label `app` of the pods.
 SERVICE: Final = "finetune"
 # A problem of one node fails the pods of all, and a node that comes late fails some of them several times.
 _TRIES: Final = 3
 _TRIES_PER_NODE: Final = 6
-
-
-class TorchrunSettings(GemmaSettings, GkeTrainingSettings):
-    """Settings of every scenario that fine-tunes with torchrun on GKE."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +45,9 @@ class TorchrunNodes:
 
 
 def torchrun_job(
-    site: Site,
-    settings: TorchrunSettings,
+    stack: StackContext,
+    training: FineTuning,
+    chain: CapacityChain,
     platform: TrainingPlatform,
     nodes: TorchrunNodes,
     run: str,
@@ -61,6 +60,7 @@ def torchrun_job(
     """Declares the Job.
 
     Args:
+        chain: The capacities of the nodes.
         run: Name of the run.
         wait: See `RunArgs`.
         arguments: Arguments of the trainer besides those of every fine-tune.
@@ -68,10 +68,10 @@ def torchrun_job(
         depends_on: Resources that the pods need besides those of the platform.
     """
     return BatchJob(
-        site.name,
+        stack.name,
         BatchJobArgs(
             namespace=platform.namespace,
-            job_name=settings.recipe_name,
+            job_name=training.recipe_name,
             manifest=WORKLOADS / "torchrun/finetune.yaml",
             values={
                 "queueLabels": {"labels": dict(queue_labels)} if queue_labels else {},
@@ -83,13 +83,13 @@ def torchrun_job(
                 "size": dict(nodes.size),
                 "sharedMemory": nodes.shared_memory,
                 "scratch": nodes.scratch,
-                "eviction": settings.chain.pod_annotations(),
+                "eviction": chain.pod_annotations(),
                 "image": platform.image.uri,
-                "recipe": settings.recipe_name,
+                "recipe": training.recipe_name,
                 "tokens": platform.tokens,
                 "bucket": platform.bucket.path_in_command,
                 "run": run,
-                "runArguments": [*arguments, *settings.run_arguments],
+                "runArguments": [*arguments, *training.run_arguments],
                 "gpus": nodes.size[GPU_RESOURCE],
                 "service": SERVICE,
                 "code": platform.code.volume,
@@ -98,6 +98,6 @@ def torchrun_job(
             service=SERVICE,
             depends_on=[*platform.depends_on, platform.code.access, *depends_on],
             wait=wait,
-            deadline_hours=settings.chain.deadline_hours(settings.max_run_hours),
+            deadline_hours=chain.deadline_hours(training.max_run_hours),
         ),
     )

@@ -26,7 +26,7 @@ from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
 from finetune.recipe import load_recipe
 from operations.previews.stack_inputs import stack_file
-from stacks.settings.reader import is_secret, keys_of
+from stacks.settings.model import is_secret, keys_of
 from tests import plans
 from tests.docs.documents import DOCUMENTS, ROOT, WALKTHROUGH, Command, commands
 from tests.stacks.configuration import of_stack

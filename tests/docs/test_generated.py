@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 import yaml
+from stacks.settings.shared_settings import GkeSettings
 
 import stacks
 from docs_generator import figures, picture, settings_reference
@@ -19,7 +20,6 @@ from operations.plan import StackPlan
 from rehearsal.schedule import phases
 from stacks.scenarios import a4_ray
 from stacks.settings.reader import keys_of
-from stacks.settings.shared_settings import GkeSettings
 from tests import plans
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from stacks.settings.shared_settings import GkeSettings
 
 from engine.project import known_stacks
 from operations.cost import prices
@@ -17,7 +18,6 @@ from operations.cost.prices import ListPrice, Prices, catalog_prices, file_price
 from operations.cost.quantities import by_use, quantities
 from operations.errors import OperationError
 from operations.google.clients import Clients
-from stacks.settings.shared_settings import GkeSettings
 from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once

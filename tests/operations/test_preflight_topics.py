@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from stacks.settings.shared_settings import GkeSettings
 
 from cloud.storage import BUCKET
 from engine.errors import EngineError
@@ -11,7 +12,6 @@ from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Finding, Level
 from operations.state import Resource, State
-from stacks.settings.shared_settings import GkeSettings
 from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import WHOAMI, GoodProject, access
 from tests.operations.planned import IMAGE, planned

@@ -4,7 +4,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 import stacks
-from stacks.settings.reader import choices, keys_of, values_of, without_none
+from stacks.settings.model import choices, keys_of, values_of, without_none
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, problems
 
 SCENARIOS = sorted(stacks.scenario_modules())

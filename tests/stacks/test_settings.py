@@ -4,11 +4,11 @@ import json
 
 import pulumi
 import pytest
+from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
 
 from components.cluster.capacity import Capacity, CapacityType, Reservation
-from stacks.platform import Site
+from stacks.platform import StackContext
 from stacks.settings.reader import SettingsError, keys_of
-from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -131,7 +131,7 @@ def message_about(changes: dict[str, str | None]) -> str:
 def test_a_stack_name_becomes_a_label_that_google_accepts(monkeypatch: pytest.MonkeyPatch) -> None:
     read = load({})
     monkeypatch.setattr(pulumi, "get_stack", lambda: "Team.A4_ray")
-    assert Site(read).labels["stack"] == "team-a4_ray"
+    assert StackContext(read.project).labels["stack"] == "team-a4_ray"
 
 
 @pytest.mark.parametrize(

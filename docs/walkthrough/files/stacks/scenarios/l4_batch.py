@@ -4,6 +4,7 @@ from typing import Annotated
 
 import pulumi
 from pydantic import Field
+from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings
 
 from components.cluster.capacity import CapacityType
 from components.image.image import Image
@@ -11,7 +12,6 @@ from components.workload.batch_job import BatchJob, BatchJobArgs
 from stacks.platform import Site, gke_platform
 from stacks.settings.capacity import CapacityKinds
 from stacks.settings.reader import Hint, parsed_by
-from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings
 
 
 class Settings(GkeSettings, BucketSettings, RunSettings):

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import pulumi
 from pydantic import Field
+from stacks.settings.shared_settings import GkeSettings
 
 from components.image.image import Image
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.platform import Site, gke_platform
 from stacks.settings.reader import Hint, parsed_by
-from stacks.settings.shared_settings import GkeSettings
 
 
 class Settings(GkeSettings):

@@ -1,0 +1,213 @@
+"""What settings are made of: topics with fields, hints about a field, and rules.
+
+A scenario's `Settings` has topics as fields, and keys of its own beside them. A key belongs to one topic. A
+rule about one topic's fields is a method of the topic. A rule across topics is a method of the scenario's
+`Settings`, or of a topic whose method names the other topic's class as an argument.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from enum import Enum
+from inspect import get_annotations
+from types import FunctionType, NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, GetPydanticSchema, SecretStr
+from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
+
+F = TypeVar("F", bound=FunctionType)
+_RULE_KEY: Final = "_key_of_the_rule"
+
+
+class InvalidFieldError(Exception):
+    """A field is read whose value is missing or wrong. Its own problem is reported."""
+
+
+class ConfigModel(BaseModel):
+    """Settings. Each is a field, with the setting's type, description, default and limits.
+
+    The key of a setting is the field's name in camel case, or its alias, such as `gcp:project` or
+    `capacity.type`. A field whose type is a `ConfigModel` is a topic: its keys are keys of this model. A
+    `SecretStr` must be stored encrypted, and no message contains its value.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields:
+                raise InvalidFieldError(name)
+            return super().__getattr__(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hint:
+    """Facts about a field for people and rehearsals, besides its description.
+
+    Args:
+        values: The possible values in words, if type and limits do not say them.
+        fake: Value for a rehearsal if the setting is missing, because only the user of the stack has one.
+        default: The default in words, if it follows from other settings.
+    """
+
+    values: str = ""
+    fake: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class Default:
+    """A scenario's own default for a key of a topic, beside the topic: `Annotated[Topic, Default(...)]`."""
+
+    key: str
+    value: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the value of a key is: a field of a topic, or of the scenario's `Settings` itself.
+
+    Args:
+        topic: Name of the topic's field. Empty for a key of the scenario's own.
+        name: Name of the field.
+    """
+
+    topic: str
+    name: str
+    field: FieldInfo
+
+
+def rule(key: str) -> Callable[[F], F]:
+    """Marks a method as a rule, which raises a ValueError about the value of `key`.
+
+    Rules run in the order of their topics, once all fields are read. A rule that reads a wrong value is left
+    out, because that value has a problem of its own. So is a second rule about a key that has one already.
+    """
+
+    def mark(method: F) -> F:
+        setattr(method, _RULE_KEY, key)
+        return method
+
+    return mark
+
+
+def rules_of(model: type[ConfigModel]) -> Iterator[tuple[str, FunctionType]]:
+    """The rules that a model declares or inherits, with their keys."""
+    methods = {name: method for kind in reversed(model.__mro__) for name, method in vars(kind).items()}
+    for method in methods.values():
+        if isinstance(method, FunctionType) and (key := getattr(method, _RULE_KEY, "")):
+            yield key, method
+
+
+def topics_asked(method: FunctionType) -> list[type[ConfigModel]]:
+    """The classes of the topics that a rule takes as arguments."""
+    annotations = get_annotations(method, eval_str=True)
+    return [kind for name, kind in annotations.items() if name != "return"]
+
+
+def parsed_by(parse: Callable[[Any], Any]) -> GetPydanticSchema:
+    """A field that `parse` reads from its text, for types that pydantic does not know, such as outputs."""
+    return GetPydanticSchema(lambda _source, handler: handler(Annotated[Any, AfterValidator(parse)]))
+
+
+def topics_of(model: type[ConfigModel]) -> dict[str, type[ConfigModel]]:
+    """The topics of a model by the names of their fields."""
+    kinds = {name: _topic(field) for name, field in model.model_fields.items()}
+    return {name: kind for name, kind in kinds.items() if kind}
+
+
+def places_of(model: type[ConfigModel]) -> dict[str, Place]:
+    """Where the value of every key of a model is, in the order of its topics.
+
+    Raises:
+        TypeError: If two topics have the same key, or a default is for a key that its topic has not.
+    """
+    places: dict[str, Place] = {}
+    for name, field in model.model_fields.items():
+        kind = _topic(field)
+        inner = kind.model_fields.items() if kind else [(name, field)]
+        topic = name if kind else ""
+        found = {inside.alias or own: Place(topic=topic, name=own, field=inside) for own, inside in inner}
+        for default in [data for data in field.metadata if isinstance(data, Default)]:
+            if default.key not in found:
+                raise TypeError(f"{name} has no key {default.key}")
+            place = found[default.key]
+            found[default.key] = Place(topic=topic, name=place.name, field=_with(place.field, default.value))
+        if twice := sorted(found.keys() & places.keys()):
+            raise TypeError(f"two topics of {model.__module__} have {', '.join(twice)}")
+        places |= found
+    return places
+
+
+def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
+    """The fields of a model and of its topics by their keys."""
+    return {key: place.field for key, place in places_of(model).items()}
+
+
+def values_by_key(settings: ConfigModel) -> dict[str, Any]:
+    """The values of settings by their keys."""
+    return {
+        key: getattr(getattr(settings, place.topic) if place.topic else settings, place.name)
+        for key, place in places_of(type(settings)).items()
+    }
+
+
+def hint_of(field: FieldInfo) -> Hint:
+    """The hint of a field, or an empty one."""
+    return next((data for data in field.metadata if isinstance(data, Hint)), Hint())
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Whether a field's value must be stored encrypted."""
+    return without_none(field.annotation) is SecretStr
+
+
+def values_of(field: FieldInfo) -> str:
+    """The possible values of a field, in words."""
+    if hint := hint_of(field).values:
+        return hint
+    kind = without_none(field.annotation)
+    if kind is bool:
+        return "true or false"
+    if kind is int:
+        return f"a whole number from {_limit(field, 'ge')} to {_limit(field, 'le')}"
+    return f"one of {', '.join(choices(kind))}" if choices(kind) else "a text"
+
+
+def choices(kind: Any) -> list[str]:
+    """The words that a field of this type accepts, or a list of it. Empty if it accepts other values."""
+    kind = without_none(kind)
+    if get_origin(kind) is tuple:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [member.value for member in kind]
+    return []
+
+
+def without_none(kind: Any) -> Any:
+    """The type without None and metadata: `int` of `Annotated[int, ...] | None`."""
+    if NoneType in get_args(kind):
+        kind = next(inner for inner in get_args(kind) if inner is not NoneType)
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _topic(field: FieldInfo) -> type[ConfigModel] | None:
+    """The class of the topic that a field is."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, ConfigModel) else None
+
+
+def _with(field: FieldInfo, default: Any) -> FieldInfo:
+    changed = copy(field)
+    changed.default = default
+    return changed
+
+
+def _limit(field: FieldInfo, name: str) -> int:
+    """A limit of a number, which pydantic keeps as an attribute of some metadata."""
+    return next(getattr(data, name) for data in field.metadata if hasattr(data, name))

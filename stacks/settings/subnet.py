@@ -1,0 +1,54 @@
+"""The topic of a network that exists: the subnet of a scenario without a cluster."""
+
+import re
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from stacks.settings.model import ConfigModel, Hint, rule
+from stacks.settings.project import Project
+
+# Google's names of networks, subnets and their ranges.
+NETWORK_NAME: Final = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
+SubnetName = Annotated[
+    str | None,
+    Field(
+        pattern=rf"^(projects/[a-z0-9.:-]+/regions/[a-z0-9-]+/subnetworks/)?{NETWORK_NAME}$",
+        examples=["MY_SUBNET"],
+        description="A subnet that exists, in the stack's region, with Private Google Access and a way to "
+        "the internet. A path names the host project of a Shared VPC. The stack neither changes nor deletes "
+        "it. By default the stack creates its own network.",
+    ),
+    Hint(values="the name of a subnet, or projects/PROJECT/regions/REGION/subnetworks/NAME"),
+]
+
+
+class Subnet(ConfigModel):
+    """The network."""
+
+    subnet: SubnetName = None
+
+    @rule("subnet")
+    def _is_in_the_region(self, project: Project) -> None:
+        require_region(self.subnet, project.region)
+
+
+def require_region(subnet: str | None, region: str) -> None:
+    """Checks the region in the path of a subnet.
+
+    Raises:
+        ValueError: If the subnet is in another region than the stack.
+    """
+    place = subnet and re.search("/regions/([^/]+)/", subnet)
+    if place and place[1] != region:
+        raise ValueError(
+            f"the subnet is in {place[1]} and the stack in {region}; name a subnet in {region}, or set "
+            "gcp:region"
+        )
+
+
+def subnet_id(subnet: str | None, project: Project) -> str | None:
+    """Id of a subnet that exists. None if the stack creates its own."""
+    if subnet is None or "/" in subnet:
+        return subnet
+    return f"projects/{project.project}/regions/{project.region}/subnetworks/{subnet}"
