@@ -1,90 +1,106 @@
-"""The reference of the settings, as tables, from the models that read a configuration."""
+"""The reference of the settings, a table for every scenario, from the models that read a configuration."""
 
 import json
-from inspect import get_annotations
+from collections import Counter
+from collections.abc import Iterator
 
 from pydantic.fields import FieldInfo
 
 import stacks
 from docs_generator.parts import DocumentationError, scenarios, table
-from stacks.settings.reader import ConfigModel, is_secret, keys_of, values_of
+from engine.project import project_name, stack_file
+from stacks.settings.model import (
+    ConfigModel,
+    Place,
+    hint_of,
+    is_secret,
+    places_of,
+    topics_of,
+    values_of,
+)
+
+_COLUMNS = ("setting", "what it is", "values", "default")
 
 
 def page() -> str:
-    """The tables of the settings of all scenarios.
+    """A table for every scenario, then the topics that several scenarios share.
 
     Raises:
         DocumentationError: If a setting has no description.
     """
     models = {name: scenario.Settings for name, scenario in stacks.scenario_modules().items()}
-    users: dict[type[ConfigModel], list[str]] = {}
     for name, model in models.items():
-        for kind in _kinds(model):
-            users.setdefault(kind, []).append(name)
-        if silent := [key for key, field in keys_of(model).items() if not field.description]:
+        if silent := [key for key, place in places_of(model).items() if not place.field.description]:
             raise DocumentationError(f"{', '.join(silent)} of {name}: add a `description` to its Field")
-    text = ""
-    for kind, names in users.items():
-        if kind not in models.values() and _declared(kind):
-            whose = "" if len(names) == len(models) else f"The scenarios are {_links(names)}.\n\n"
-            text += f"\n## {_title(kind)}\n\n{whose}{_table(kind)}"
-    return text + "".join(_scenario(name, model) for name, model in models.items())
+    users = Counter(_title(kind) for model in models.values() for kind in topics_of(model).values())
+    shared = {title for title, count in users.items() if count > 1}
+    text = "".join(_scenario(name, model, shared) for name, model in models.items())
+    explained: dict[str, dict[str, FieldInfo]] = {}
+    for model in models.values():
+        for kind in topics_of(model).values():
+            if _title(kind) in shared:
+                fields = {field.alias or key: field for key, field in kind.model_fields.items()}
+                explained[_title(kind)] = fields | explained.get(_title(kind), {})
+    return text + "".join(
+        f"\n## {title}\n\n{_table([_row(key, field, whole=True) for key, field in fields.items()])}"
+        for title, fields in sorted(explained.items())
+    )
 
 
-def _kinds(model: type[ConfigModel]) -> list[type[ConfigModel]]:
-    """A scenario's model and its base models, from general to specific."""
-    return [
-        kind for kind in reversed(model.__mro__) if issubclass(kind, ConfigModel) and kind is not ConfigModel
-    ]
+def _scenario(name: str, model: type[ConfigModel], shared: set[str]) -> str:
+    files = scenarios()[name]
+    named = " and ".join(f"[`Pulumi.{stack}.yaml`](../Pulumi.{stack}.yaml)" for stack in files)
+    rows = [row for places in _groups(files, model) for row in _group(model, places, shared)]
+    return f"\n## {name}\n\nSee [its page](stacks/{name}.md) and {named}.\n\n{_table(rows)}"
 
 
-def _declared(kind: type[ConfigModel]) -> dict[str, FieldInfo]:
-    """The described settings that a model declares itself and does not inherit."""
-    own = get_annotations(kind)
-    return {
-        field.alias or name: field
-        for name, field in kind.model_fields.items()
-        if name in own and field.description
-    }
+def _groups(files: list[str], model: type[ConfigModel]) -> Iterator[dict[str, Place]]:
+    """The keys that people set first, and then the others, topic by topic."""
+    places = places_of(model)
+    written = {key.removeprefix(f"{project_name()}:") for stack in files for key in stack_file(stack)}
+    first = {key for key, place in places.items() if place.field.is_required() or key in written}
+    yield {key: place for key, place in places.items() if key in first}
+    for topic in ("", *topics_of(model)):
+        yield {key: place for key, place in places.items() if key not in first and place.topic == topic}
 
 
-def _scenario(name: str, model: type[ConfigModel]) -> str:
-    files = " and ".join(f"[`Pulumi.{stack}.yaml`](../Pulumi.{stack}.yaml)" for stack in scenarios()[name])
-    above = [_title(kind) for kind in _kinds(model) if _declared(kind) and kind is not model]
-    shared = "".join(f"- {_links([title])}\n" for title in above)
-    own = f"\nIts own settings:\n\n{_table(model)}" if _declared(model) else ""
-    links = f"See [its page](stacks/{name}.md) and {files}. It has the settings of these sections:"
-    return f"\n## {name}\n\n{links}\n\n{shared}{own}"
+def _group(model: type[ConfigModel], places: dict[str, Place], shared: set[str]) -> Iterator[list[str]]:
+    topics = topics_of(model)
+    names = {place.topic for place in places.values()}
+    if len(names) == 1 and (name := names.pop()):
+        title = _title(topics[name])
+        link = f"[{title}](#{title.lower().replace(' ', '-')})" if title in shared else title
+        yield [f"**{link}**", "", "", ""]
+    for key, place in places.items():
+        whole = not place.topic or _title(topics[place.topic]) not in shared
+        yield _row(key, place.field, whole=whole)
+
+
+def _table(rows: list[list[str]]) -> str:
+    return table(*_COLUMNS, rows=rows)
+
+
+def _row(key: str, field: FieldInfo, *, whole: bool) -> list[str]:
+    """The row of a key, with the whole description or its first sentence."""
+    description = str(field.description)
+    values = f"secret: {values_of(field)}" if is_secret(field) else values_of(field)
+    said = description if whole else f"{description.partition('. ')[0].rstrip('.')}."
+    return [f"`{key}`", said, values, _default(field)]
 
 
 def _title(kind: type[ConfigModel]) -> str:
-    words = (kind.__doc__ or kind.__name__).removeprefix("Settings of ").splitlines()[0].rstrip(".")
-    return words[:1].upper() + words[1:]
-
-
-def _links(titles: list[str]) -> str:
-    return ", ".join(f"[{title}](#{title.lower().replace(' ', '-')})" for title in titles)
-
-
-def _table(kind: type[ConfigModel]) -> str:
-    rows = [
-        [
-            f"`{key}`",
-            str(field.description),
-            f"secret: {values_of(field)}" if is_secret(field) else values_of(field),
-            _default(field),
-        ]
-        for key, field in _declared(kind).items()
-    ]
-    return table("setting", "what it is", "values", "default", rows=rows)
+    return (kind.__doc__ or kind.__name__).splitlines()[0].rstrip(".")
 
 
 def _default(field: FieldInfo) -> str:
     """The default in the spelling of a stack file."""
-    if field.default_factory:
-        return "depends on other settings"
+    if hint := hint_of(field).default:
+        return hint
     if field.is_required():
         return "required"
     if field.default in (None, (), {}):
         return "none"
-    return f"`{field.default if isinstance(field.default, str) else json.dumps(field.default)}`"
+    value = field.default
+    if isinstance(value, tuple) and len(value) == 1:
+        (value,) = value
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"

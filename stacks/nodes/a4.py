@@ -41,7 +41,7 @@ NODE_LABELS: Final = {GPU_LABEL: B200.name, "cloud.google.com/gke-gpu-driver-ver
 
 
 class A4Capacity(ConfigModel):
-    """Where the machines come from, and how they reach each other."""
+    """Capacity of A4 machines."""
 
     capacity_types: CapacityTypes = (CapacityType.RESERVATION,)
     reservation: ReservationPath = None
@@ -142,6 +142,6 @@ class A4Capacity(ConfigModel):
 
 
 class A4CapacityOrQueue(A4Capacity):
-    """Where the machines come from, and how they reach each other."""
+    """Capacity of A4 machines."""
 
     capacity_types: CapacityTypesOrQueue = (CapacityType.RESERVATION,)

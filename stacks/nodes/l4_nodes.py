@@ -41,7 +41,7 @@ _DEFAULT_MACHINE: Final = _MachineType("g2-standard-24")
 
 
 class L4Nodes(ConfigModel):
-    """The machines, and where they come from."""
+    """Machines and capacity."""
 
     capacity_types: CapacityTypes = (CapacityType.ON_DEMAND,)
     reservation: ReservationPath = None

@@ -75,7 +75,7 @@ def gke_arguments(gpus: int) -> list[str]:
 
 
 class Vllm(ConfigModel):
-    """The servers."""
+    """Servers."""
 
     vllm_arguments: Annotated[
         tuple[str, ...],

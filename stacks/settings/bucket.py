@@ -8,7 +8,7 @@ from stacks.settings.model import ConfigModel, Hint, rule
 
 
 class Bucket(ConfigModel):
-    """The bucket of the runs."""
+    """Bucket of the runs."""
 
     force_destroy: bool = Field(
         False,

@@ -81,12 +81,16 @@ CapacityMinutes = Annotated[
         "`flexStart`. A pod that needs no other node goes on at once if GKE has no machine: then only the "
         "minutes of `flexStart` count.",
     ),
-    Hint(values="a whole number for each capacity in the list, such as [30, 240, 30]"),
+    Hint(
+        values="a whole number for each capacity in the list, such as [30, 240, 30]",
+        default=f"{default_minutes(CapacityType.SPOT)}, and {default_minutes(CapacityType.FLEX_START)} for "
+        "`flexStart`",
+    ),
 ]
 
 
 class OneCapacity(ConfigModel):
-    """Where the machines come from."""
+    """Capacity."""
 
     capacity_types: OneCapacityType = (CapacityType.ON_DEMAND,)
     reservation: ReservationPath = None
@@ -103,7 +107,7 @@ class OneCapacity(ConfigModel):
 
 
 class CapacityList(ConfigModel):
-    """Where the machines come from."""
+    """Capacity or a list of capacities."""
 
     capacity_types: CapacityTypes = (CapacityType.ON_DEMAND,)
     reservation: ReservationPath = None

@@ -30,7 +30,7 @@ Egress = Literal["https", "googleAndHub", "open"]
 
 
 class Cluster(ConfigModel):
-    """The cluster and its network."""
+    """Cluster and network."""
 
     egress: Egress = Field(
         "https",

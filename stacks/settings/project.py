@@ -49,7 +49,7 @@ _MOST_CHARACTERS: Final = 50
 
 
 class Project(ConfigModel):
-    """The project, and who gets its alerts."""
+    """Project and company."""
 
     scenario: Annotated[str, Hint(values="the name of a scenario")] = Field(
         description="Which system the stack runs."

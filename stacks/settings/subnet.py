@@ -24,7 +24,7 @@ SubnetName = Annotated[
 
 
 class Subnet(ConfigModel):
-    """The network."""
+    """Network."""
 
     subnet: SubnetName = None
 

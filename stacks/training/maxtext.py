@@ -26,13 +26,13 @@ _MAXTEXT: Final = WORKLOADS / "maxtext"
 
 
 class MaxTextImage(TrainingImage):
-    """The image of the training."""
+    """Image of the training."""
 
     folder: ClassVar[Path] = _MAXTEXT
 
 
 class MaxTextTraining(ConfigModel):
-    """What is trained.
+    """Training with MaxText.
 
     Attributes:
         package: Folder of the driver's package, which has the recipes in it.

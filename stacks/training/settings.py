@@ -98,7 +98,7 @@ IdleMinutes = Annotated[
 
 
 class TrainingImage(ConfigModel):
-    """The image of the training.
+    """Image of the training.
 
     Attributes:
         folder: Folder with the Dockerfile and the locked requirements of the image, which has its name.
@@ -232,7 +232,7 @@ class Training(Protocol):
 
 
 class FineTuning(ConfigModel):
-    """What is trained.
+    """Fine-tuning.
 
     Attributes:
         package: Folder of the trainer's package, which has the recipes in it.

@@ -15,7 +15,7 @@ from cloud import iam, records
 from engine.project import ROOT, known_stacks
 from operations.previews.stack_inputs import stack_file
 from stacks import scenario_modules
-from stacks.settings.accounts import PROJECT_ROLES
+from stacks.settings.accounts import PROJECT_ROLES, purposes_of
 from stacks.settings.reader import ConfigReader, SettingsError, as_text
 from tests import inventory
 from tests.bootstrap.declared import PROJECT_ROLE, SETTINGS, VALUES, Declared
@@ -93,7 +93,7 @@ def test_an_account_of_the_bootstrap_has_the_roles_that_a_stack_gives_its_own(st
     rows = inventory.written(stack).items()
     granted = {row["inputs"]["role"] for key, row in rows if key.startswith(f"{PROJECT_ROLE} ")}
     scenario = scenario_modules()[stack_file(stack)["scenario"]]
-    assert granted == {role for purpose in scenario.Settings.purposes() for role in PROJECT_ROLES[purpose]}
+    assert granted == {role for purpose in purposes_of(scenario.Settings) for role in PROJECT_ROLES[purpose]}
 
 
 def test_the_bootstrap_prints_the_command_that_gives_a_stack_its_accounts(declared: Declared) -> None:

@@ -31,13 +31,11 @@ class Building:
         context: Folder with the Dockerfile.
         labels: Labels of the repository.
         build_region: Where it is built.
-        scanned: Whether images are scanned.
     """
 
     context: Path
     labels: Mapping[str, str] = field(default_factory=dict)
     build_region: str = "us-central1"
-    scanned: bool = False
 
     def __call__(self) -> None:
         services = ProjectServices("test", ProjectServicesArgs(project="my-project"))
@@ -48,7 +46,6 @@ class Building:
                 location="us-central1",
                 repository_id="images",
                 labels=self.labels,
-                vulnerability_scanning=self.scanned,
             ),
         )
         build = ImageBuild(
@@ -105,7 +102,7 @@ def test_an_image_is_built_once_per_content(rehearsal: Rehearsal, program: Build
 
     assert rehearsal.up().changed == 0
     assert rehearsal.refresh().changed == 0
-    program.labels, program.scanned = {"changed": "yes"}, True
+    program.labels = {"changed": "yes"}
     assert rehearsal.up().changes["update"] == 1
     assert len(rehearsal.builds.builds) == 1
 

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 import yaml
-from stacks.settings.shared_settings import GkeSettings
 
 import stacks
 from docs_generator import figures, picture, settings_reference
@@ -19,7 +18,8 @@ from operations.cost.command import listed_estimate
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
 from stacks.scenarios import a4_ray
-from stacks.settings.reader import keys_of
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import keys_of, topics_of
 from tests import plans
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,15 +50,35 @@ def test_every_page_of_a_stack_has_the_same_sections_in_the_same_order(scenario:
     ]
 
 
-def test_every_setting_is_described_and_under_a_heading_that_its_scenario_links_to(
+def test_the_table_of_a_stack_has_all_of_its_keys_once(generated: dict[Path, str]) -> None:
+    tables = tables_of_settings(generated)
+    for name, scenario in stacks.scenario_modules().items():
+        rows = re.findall(r"^\| `([^`]+)`", tables[name], re.MULTILINE)
+        assert sorted(rows) == sorted(keys_of(scenario.Settings))
+
+
+def test_a_topic_of_several_scenarios_is_explained_once_where_their_tables_link_to(
     generated: dict[Path, str],
 ) -> None:
-    sections = generated[ROOT / "docs" / "settings.md"].split("\n## ")
-    tables = {section.splitlines()[0]: section for section in sections}
-    for name, scenario in stacks.scenario_modules().items():
-        linked = [title for title in tables if f"[{title}](#" in tables[name]]
-        text = "".join(tables[title] for title in [name, *linked])
-        assert set(keys_of(scenario.Settings)) == set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    text, tables = generated[ROOT / "docs" / "settings.md"], tables_of_settings(generated)
+    links = set(re.findall(r"\*\*\[([^]]+)\]\(#([a-z0-9-]+)\)\*\*", text))
+    assert {title for title, _ in links} == {*tables} - {*stacks.scenario_modules()}
+    for title, anchor in links:
+        assert anchor == title.lower().replace(" ", "-")
+    kinds = [
+        kind
+        for scenario in stacks.scenario_modules().values()
+        for kind in topics_of(scenario.Settings).values()
+    ]
+    for kind in kinds:
+        for field in kind.model_fields.values():
+            assert str(field.description) in text
+
+
+def tables_of_settings(generated: dict[Path, str]) -> dict[str, str]:
+    """The sections of the page of settings, by their headings."""
+    _, *sections = generated[ROOT / "docs" / "settings.md"].split("\n## ")
+    return {section.splitlines()[0]: section for section in sections}
 
 
 def test_a_setting_without_a_description_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,9 +140,7 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plans.shipped("l4-kueue")
     assert "| a run: no source says how long it takes" in figures.section("l4-kueue", plan)
-    monkeypatch.setattr(
-        "stacks.scenario_modules", lambda: {"l4-kueue": SimpleNamespace(Settings=GkeSettings)}
-    )
+    monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": SimpleNamespace(Settings=Cluster)})
     assert "| a run" not in figures.section("l4-kueue", plan)
     assert figures.row("l4-kueue", plan)[2] == "no runs"
 

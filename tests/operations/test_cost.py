@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from stacks.settings.shared_settings import GkeSettings
 
 from engine.project import known_stacks
 from operations.cost import prices
@@ -18,6 +17,7 @@ from operations.cost.prices import ListPrice, Prices, catalog_prices, file_price
 from operations.cost.quantities import by_use, quantities
 from operations.errors import OperationError
 from operations.google.clients import Clients
+from stacks.settings.cluster import Cluster
 from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
@@ -245,7 +245,7 @@ def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(
 ) -> None:
     assert "per run of 2 h" in run("l4-kueue", "--hours", "2").out
     assert "its training has ended" in run("l4-kueue").out
-    server = SimpleNamespace(Settings=GkeSettings)
+    server = SimpleNamespace(Settings=Cluster)
     monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": server})
     ran = run("l4-kueue")
     assert "per hour" in ran.out and "a month forgotten" in ran.out

@@ -4,7 +4,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from stacks.settings.shared_settings import GkeSettings
 
 from cloud.storage import BUCKET
 from engine.errors import EngineError
@@ -12,6 +11,7 @@ from operations import preflight
 from operations.checks.hub import read_token, repositories
 from operations.findings import Finding, Level
 from operations.state import Resource, State
+from stacks.settings.cluster import Cluster
 from tests.operations.conftest import HF_TOKEN, Check
 from tests.operations.good_project import WHOAMI, GoodProject, access
 from tests.operations.planned import IMAGE, planned
@@ -106,7 +106,7 @@ def test_a_run_without_a_limit_is_a_warning(check: Check) -> None:
 
 
 def test_a_scenario_without_runs_is_asked_for_no_limit(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = SimpleNamespace(Settings=GkeSettings)
+    server = SimpleNamespace(Settings=Cluster)
     monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": server})
     assert not check(planned("l4-kueue"), "run limit")
 

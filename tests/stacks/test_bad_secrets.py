@@ -34,7 +34,7 @@ def test_what_cannot_be_a_key_of_weights_and_biases_is_rejected_and_not_repeated
 @pytest.mark.parametrize("key", ["0123456789abcdef" * 3, "local-" + "a1B2" * 10, "wandb_v1_" + "a1B2c3" * 13])
 def test_every_form_of_a_key_of_weights_and_biases_is_taken(key: str) -> None:
     keys = ("llm-stacks:hfToken", "llm-stacks:wandbKey")
-    assert load({"llm-stacks:wandbKey": key}, secrets=keys).wandb_key.get_secret_value() == key
+    assert load({"llm-stacks:wandbKey": key}, secrets=keys).training.wandb_key.get_secret_value() == key
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,6 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "stores it encrypted",
     ),
     (
-        {"llm-stacks:scanImages": "true"},
-        "scanImages: with imageUri nothing is built; remove one of the two",
-    ),
-    (
         {"llm-stacks:buildRegion": "us-central1"},
         "buildRegion: with imageUri nothing is built; remove one of the two",
     ),

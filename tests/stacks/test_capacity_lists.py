@@ -96,8 +96,8 @@ def test_a_wrong_list_is_refused_in_one_line_with_the_remedy(
 
 
 def test_a_capacity_has_its_own_minutes_and_flex_start_waits_longer() -> None:
-    assert load(A4).chain.minutes == (30, 240, 30)
-    assert load({**A4, MINUTES: "[10, 600, 20]"}).chain.minutes == (10, 600, 20)
+    assert load(A4).capacity.chain.minutes == (30, 240, 30)
+    assert load({**A4, MINUTES: "[10, 600, 20]"}).capacity.chain.minutes == (10, 600, 20)
 
 
 def rules_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:

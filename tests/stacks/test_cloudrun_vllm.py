@@ -302,7 +302,7 @@ def test_a_row_that_is_no_conversation_is_left_for_the_training_to_report(row: s
     (tmp_path / "my-rows.yaml").write_text(recipe)
     (tmp_path / "my-rows.jsonl").write_text(f"{row}\n")
     settings = load({**CLOUDRUN, "llm-stacks:recipe": str(tmp_path / "my-rows.yaml")})
-    assert questions.first_question(settings.trained_recipe.data) == "I ate a banana for breakfast"
+    assert questions.first_question(settings.training.trained_recipe.data) == "I ate a banana for breakfast"
 
 
 def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
@@ -312,7 +312,7 @@ def test_a_recipe_whose_result_cannot_be_served_is_rejected() -> None:
         "recipe: gemma-3-4b-sql publishes the adapter alone, and the service serves a merged model; set it "
         "with `pulumi config set --path 'recipeSet[\"training.result\"]' model`"
     )
-    assert load({**sql, "llm-stacks:recipeSet": MERGED}).recipe == "gemma-3-4b-sql"
+    assert load({**sql, "llm-stacks:recipeSet": MERGED}).training.recipe == "gemma-3-4b-sql"
 
 
 def test_the_command_has_a_place_for_each_other_field_of_a_prompt(
@@ -320,5 +320,5 @@ def test_the_command_has_a_place_for_each_other_field_of_a_prompt(
 ) -> None:
     monkeypatch.setattr("pulumi.get_stack", lambda: "a-stack")
     sql = load({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-4b-sql", "llm-stacks:recipeSet": MERGED})
-    command = questions.outputs(sql.trained_recipe.data)["ask"]
+    command = questions.outputs(sql.training.trained_recipe.data)["ask"]
     assert str(command).endswith(" --stack a-stack --field=schema=SCHEMA 'I ate a banana for breakfast'")

@@ -8,6 +8,7 @@ import stacks
 from cloud.serviceaccount import ACCOUNT
 from engine.plan import Plan
 from rehearsal.session import Rehearsal
+from stacks.settings.accounts import purposes_of
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, problems
 
@@ -20,7 +21,7 @@ def email(purpose: str) -> str:
 
 def settings(stack: str) -> dict[str, str]:
     """An account for everything that runs as one. The stack builds its image."""
-    purposes = stacks.scenario_modules()[stack].Settings.purposes()
+    purposes = purposes_of(stacks.scenario_modules()[stack].Settings)
     return {f"accounts.{purpose}": email(purpose) for purpose in purposes}
 
 

@@ -115,7 +115,7 @@ def test_a_recipe_may_be_a_file_anywhere(tmp_path: Path) -> None:
 def test_a_path_begins_at_the_folder_of_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     file = "./workloads/finetune/recipes/gemma-3-4b-vision.yaml"
-    assert load({"llm-stacks:recipe": file}).recipe_name == "gemma-3-4b-vision"
+    assert load({"llm-stacks:recipe": file}).training.recipe_name == "gemma-3-4b-vision"
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_figures_are_of_the_recipes_as_they_are() -> None:
 
 @pytest.mark.parametrize("changes", [{}, CLOUDRUN, L4_KUEUE], ids=["a4-ray", "cloudrun-vllm", "l4-kueue"])
 def test_a_recipe_fits_its_own_stack(changes: dict, warnings: list[str]) -> None:
-    load(changes).warn_of_memory()
+    load(changes).fit.warn()
     assert warnings == []
 
 
@@ -91,7 +91,7 @@ def test_a_recipe_that_leaves_little_is_warned_of(
     computed: Any, warnings: list[str], gb: float, expected: list[str]
 ) -> None:
     computed(p1=gb)
-    load(CLOUDRUN).warn_of_memory()
+    load(CLOUDRUN).fit.warn()
     assert warnings == expected
 
 
@@ -114,7 +114,7 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
     computed: Any, warnings: list[str], known: bool
 ) -> None:
     computed(digest="another", p1=100) if known else computed(p2=100)
-    load(CLOUDRUN).warn_of_memory()
+    load(CLOUDRUN).fit.warn()
     assert warnings == [
         "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4; after `make setup` "
         "this command computes it in minutes: .venv-training/bin/python -m benchmarks.training.own_fit "
@@ -125,7 +125,7 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
 def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
     computed(digest="another", p1=1)
     settings = load({**L4_KUEUE, "llm-stacks:recipeSet": '{"training.batch_size": 4}'})
-    assert settings.fit_command == [
+    assert settings.fit.command == [
         ".venv-training/bin/python",
         "-m",
         "benchmarks.training.own_fit",
@@ -144,8 +144,8 @@ def test_figures_of_the_users_own_recipe_count_like_those_of_the_shipped_ones(
     (tmp_path / "fit.json").rename(tmp_path / "own-fit.json")
     (tmp_path / "shipped.json").rename(tmp_path / "fit.json")
     settings = load(CLOUDRUN)
-    settings.warn_of_memory()
-    assert settings.fit_command == []
+    settings.fit.warn()
+    assert settings.fit.command == []
     assert warnings[0].startswith("gemma-3-1b-emoji takes 23.0 GB of the 24 GB")
 
 
@@ -177,4 +177,5 @@ def test_a_setting_that_takes_memory_makes_them_another_recipes(change: str) -> 
 def test_a_copy_under_another_name_has_the_figures_of_the_original(tmp_path: Path) -> None:
     copy = tmp_path / "mine.yaml"
     copy.write_text((RECIPES / f"{RECIPE}.yaml").read_text())
-    assert fit.doubt_of(load_recipe(str(copy)), "mine", L4, 1, "") == ""
+    same = fit.Fit(recipe=load_recipe(str(copy)), name="mine", values={}, gpu=L4, gpus=1)
+    assert same.command == []

@@ -5,7 +5,7 @@ Its plan as it is: tests/inventories.
 
 import re
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -159,18 +159,10 @@ def test_serving_pre_empts_the_fine_tune_and_not_the_other_way_round(plan: Plan)
         priority.inputs["metadata"]["name"]: priority.inputs["value"]
         for priority in plans.of_type(plan, ":WorkloadPriorityClass")
     }
-    assert set(values) == set(get_args(Settings.model_fields["serving_priority"].annotation))
     high, low = priority_of(serving(plan)), priority_of(fine_tune(plan))
     assert values[high] > values[low]
     preemption = plans.only(plan, ":ClusterQueue").inputs["spec"]["preemption"]
     assert preemption == {"withinClusterQueue": "LowerPriority"}
-
-
-def test_a_fine_tune_that_must_finish_can_be_made_as_important_as_serving(
-    plan_with: Callable[..., Plan],
-) -> None:
-    plan = plan_with(trainingPriority="high")
-    assert priority_of(serving(plan)) == priority_of(fine_tune(plan)) == "high"
 
 
 def test_the_webhook_listens_where_its_service_sends(plan: Plan) -> None:

@@ -42,7 +42,7 @@ def context(scenario: dict[str, str | None], more: Path | None) -> BuildContext:
     """The files that a stack would send to be built."""
     changes = {**scenario, "llm-stacks:imageUri": None, EXTRA: str(more) if more else None}
     settings = load(changes)
-    return BuildContext(settings.image_folder, settings.replaced_texts)
+    return BuildContext(settings.image.folder, settings.image.replaced_texts)
 
 
 @SCENARIOS
@@ -67,7 +67,7 @@ def test_the_same_packages_are_the_same_image_and_other_packages_another(
 def test_the_build_gets_the_images_own_packages_and_the_users_in_one_file(
     scenario: dict[str, str | None], more: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = load(scenario).image_folder
+    folder = load(scenario).image.folder
     sent = context(scenario, more)
     monkeypatch.chdir(tmp_path)
     with tarfile.open(sent.write("name")) as archive:
@@ -190,4 +190,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 def test_a_path_begins_at_the_project_wherever_pulumi_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     lock = "workloads/finetune/requirements.txt"
-    assert load({"llm-stacks:imageUri": None, EXTRA: lock}).replaced_texts.keys() == {"requirements.txt"}
+    assert load({"llm-stacks:imageUri": None, EXTRA: lock}).image.replaced_texts.keys() == {
+        "requirements.txt"
+    }

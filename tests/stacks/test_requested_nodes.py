@@ -80,7 +80,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**A4_ACCELERATE, TYPE: f'["reservation", "{QUEUED}"]', ZONE: "us-central1-b"},
-        f"capacity.type: a job waits for {QUEUED} as long as it takes; name {QUEUED} alone",
+        f"capacity.type: {QUEUED} waits until all machines of the job are there; name it alone",
     ),
     (
         {**A4_ACCELERATE, TYPE: QUEUED, ZONE: "us-central1-b"},

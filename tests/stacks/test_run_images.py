@@ -88,12 +88,6 @@ def test_other_code_runs_again_without_a_build_and_other_libraries_with_one(
     assert library_runs - first_runs - code_runs
 
 
-@pytest.mark.parametrize(("setting", "enablement"), [("false", "DISABLED"), ("true", "INHERITED")])
-def test_scanning_is_a_setting(setting: str, enablement: str) -> None:
-    repository = plans.only(plans.shipped("a4-ray", scanImages=setting), ":Repository")
-    assert repository.inputs["vulnerabilityScanningConfig"] == {"enablementConfig": enablement}
-
-
 @pytest.mark.parametrize("workload", ["finetune", "maxtext"])
 def test_operators_run_the_version_of_ray_that_the_image_has(workload: str) -> None:
     requirements = (ROOT / "workloads" / workload / "requirements.txt").read_text()

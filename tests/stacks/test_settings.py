@@ -4,11 +4,10 @@ import json
 
 import pulumi
 import pytest
-from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings, StackSettings
 
 from components.cluster.capacity import Capacity, CapacityType, Reservation
 from stacks.platform import StackContext
-from stacks.settings.reader import SettingsError, keys_of
+from stacks.settings.reader import SettingsError
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -16,12 +15,15 @@ CAPACITY = "llm-stacks:capacity.type"
 
 def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
     a4, l4, tpu = load({}), load(L4_KUEUE), load(TPU_MAXTEXT)
-    assert (a4.workers, a4.recipe, a4.capacity_types) == (2, "gemma-3-4b-vision", (CapacityType.RESERVATION,))
-    assert load(CLOUDRUN).recipe == "gemma-3-1b-emoji"
-    assert (l4.machine.name, l4.nodes, l4.min_nodes, l4.zones) == ("g2-standard-24", 3, 3, ("us-central1-a",))
+    assert (a4.workers, a4.training.recipe) == (2, "gemma-3-4b-vision")
+    assert a4.capacity.capacity_types == (CapacityType.RESERVATION,)
+    assert load(CLOUDRUN).training.recipe == "gemma-3-1b-emoji"
+    assert (l4.nodes.machine.name, l4.nodes.nodes, l4.nodes.minimum) == ("g2-standard-24", 3, 3)
+    assert l4.nodes.zones_in(l4.project.region) == ("us-central1-a",)
     assert (tpu.slice.topology, tpu.slice.machine.name, tpu.slice.hosts) == ("4x4", "ct6e-standard-4t", 4)
-    assert (tpu.recipe, tpu.dataset, tpu.hf_token) == ("llama3-8b", None, None)
-    assert l4.capacity_types == tpu.capacity_types == (CapacityType.ON_DEMAND,)
+    training = tpu.training
+    assert (training.recipe, training.dataset, training.hf_token) == ("llama3-8b", None, None)
+    assert l4.nodes.capacity_types == tpu.capacity.capacity_types == (CapacityType.ON_DEMAND,)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,7 @@ def test_the_tutorials_machines_and_recipes_are_the_defaults() -> None:
     ],
 )
 def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
-    assert load({**TPU_MAXTEXT, **changes}).zone == zone
+    assert load({**TPU_MAXTEXT, **changes}).zone_of_slice == zone
 
 
 @pytest.mark.parametrize(
@@ -52,8 +54,8 @@ def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
 )
 def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
     settings = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
-    assert settings.trained_recipe.maxtext["grain_train_files"] == files
-    assert settings.trained_recipe.maxtext["dataset_type"] == "grain"
+    assert settings.training.trained_recipe.maxtext["grain_train_files"] == files
+    assert settings.training.trained_recipe.maxtext["dataset_type"] == "grain"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,8 @@ def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
     ],
 )
 def test_nodes_are_where_there_is_l4(changes: dict, zones: tuple) -> None:
-    assert load({**L4_KUEUE, **changes}).zones == zones
+    read = load({**L4_KUEUE, **changes})
+    assert read.nodes.zones_in(read.project.region) == zones
 
 
 def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
@@ -79,25 +82,25 @@ def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
 
 
 def test_flex_start_keeps_no_machine_unless_told_to() -> None:
-    assert load({**L4_KUEUE, CAPACITY: "flexStart"}).min_nodes == 0
+    assert load({**L4_KUEUE, CAPACITY: "flexStart"}).nodes.minimum == 0
 
 
 def test_one_large_machine_can_hold_the_fine_tune() -> None:
     read = load({**L4_KUEUE, "llm-stacks:nodes": "1", "llm-stacks:machineType": "g2-standard-48"})
-    assert read.machine.count == 4
+    assert read.nodes.machine.count == 4
 
 
 def test_a_key_set_as_a_path_is_read_like_a_flat_one() -> None:
     nested = json.dumps({"type": "reservation", "reservation": "other"})
     read = load({"llm-stacks:capacity.reservation": None, "llm-stacks:capacity": nested})
     wanted = Capacity(type=CapacityType.RESERVATION, reservation=Reservation(name="other"))
-    assert read.capacity == wanted
+    assert read.capacity.chain.capacities == (wanted,)
 
 
 @pytest.mark.parametrize("hours", ["0", "169", "1.5", "null"])
 def test_a_run_is_limited_to_whole_hours_of_a_week(hours: str) -> None:
-    assert load({"llm-stacks:maxRunHours": "4"}).max_run_hours == 4
-    assert load({}).max_run_hours is None
+    assert load({"llm-stacks:maxRunHours": "4"}).training.max_run_hours == 4
+    assert load({}).training.max_run_hours is None
     assert problems({"llm-stacks:maxRunHours": hours}) == [
         f"maxRunHours: {hours!r} is not a whole number from 1 to 168"
     ]
@@ -148,11 +151,3 @@ def test_a_stack_name_becomes_a_label_that_google_accepts(monkeypatch: pytest.Mo
 )
 def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) -> None:
     assert load({**CLOUDRUN, "llm-stacks:invokers": text}).invokers == members
-
-
-def test_a_scenario_without_runs_or_a_bucket_has_no_settings_of_them() -> None:
-    """A server that took `maxRunHours` would be told that it ends by itself."""
-    assert not {"maxRunHours", "run", "bucket", "bucketName", "forceDestroy"} & {*keys_of(GkeSettings)}
-    assert {*keys_of(RunSettings)} - {*keys_of(StackSettings)} == {"idleMinutes", "maxRunHours", "run"}
-    of_buckets = {*keys_of(BucketSettings)} - {*keys_of(StackSettings)}
-    assert of_buckets == {"bucket", "bucketName", "forceDestroy"}

@@ -101,7 +101,7 @@ def test_nodes_need_one_role_for_two_images_in_the_stacks_own_repository() -> No
 )
 def test_any_other_argument_is_vllm_s_to_judge(arguments: str) -> None:
     for changes in (L4_KUEUE, CLOUDRUN):
-        assert isinstance(load({**changes, ARGUMENTS: arguments}).vllm_arguments, tuple)
+        assert isinstance(load({**changes, ARGUMENTS: arguments}).serving.vllm_arguments, tuple)
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,23 @@ from typing import Annotated
 
 import pulumi
 from pydantic import Field
-from stacks.settings.shared_settings import BucketSettings, GkeSettings, RunSettings
 
 from components.cluster.capacity import CapacityType
 from components.image.image import Image
 from components.workload.batch_job import BatchJob, BatchJobArgs
-from stacks.platform import Site, gke_platform
-from stacks.settings.capacity import CapacityKinds
-from stacks.settings.reader import Hint, parsed_by
+from stacks.platform import StackContext, gke_platform
+from stacks.settings.bucket import Bucket
+from stacks.settings.capacity import OneCapacity
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Default, Hint, parsed_by
+from stacks.settings.project import Project
+from stacks.training.settings import MaxRunHours
 
 
-class Settings(GkeSettings, BucketSettings, RunSettings):
+class Settings(ConfigModel):
     """Settings of l4-batch."""
 
-    capacity_types: CapacityKinds = (CapacityType.SPOT,)
+    project: Project
     image: Annotated[
         Image,
         parsed_by(Image.parse),
@@ -30,28 +33,34 @@ class Settings(GkeSettings, BucketSettings, RunSettings):
     wait_for_job: bool = Field(
         False, description="Whether `pulumi up` ends only when the job does, and fails if the job failed."
     )
+    max_run_hours: MaxRunHours = None
+    capacity: Annotated[OneCapacity, Default("capacity.type", (CapacityType.SPOT,))]
+    bucket: Bucket
+    cluster: Cluster
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy, in the order an operator needs them."""
-    site = Site(settings)
+    stack, capacity = StackContext(settings.project), settings.capacity.capacity
     # With the stack's name in the account's name, no pod of another stack reaches this stack's bucket.
-    account = f"batch-{site.stack}"
-    platform = gke_platform(site, settings, namespace="batch", account=account, images=[settings.image])
-    bucket = site.bucket({"batch": platform.account}, settings=settings, hierarchical=True)
+    account = f"batch-{stack.label}"
+    platform = gke_platform(
+        stack, settings.cluster, namespace="batch", account=account, images=[settings.image]
+    )
+    bucket = stack.bucket(settings.bucket, {"batch": platform.account}, hierarchical=True)
     # The same image is the same run: its folder in the bucket.
     run = f"{bucket.prefix}{settings.image.fingerprint}"
     job = BatchJob(
-        site.name,
+        stack.name,
         BatchJobArgs(
             namespace=platform.namespace,
-            job_name=site.name,
-            manifest=site.manifests / "job.yaml",
+            job_name=stack.name,
+            manifest=stack.manifests / "job.yaml",
             values={
                 "image": settings.image.uri,
                 "serviceAccount": platform.account.account_name,
-                "capacity": settings.capacity.pod_selectors(),
-                "eviction": settings.capacity.pod_annotations(),
+                "capacity": capacity.pod_selectors(),
+                "eviction": capacity.pod_annotations(),
                 "bucket": bucket.bucket_name,
                 "run": run,
             },

@@ -4,17 +4,20 @@ from typing import Annotated
 
 import pulumi
 from pydantic import Field
-from stacks.settings.shared_settings import GkeSettings
 
 from components.image.image import Image
 from components.workload.model_server import ModelServer, ModelServerArgs
-from stacks.platform import Site, gke_platform
-from stacks.settings.reader import Hint, parsed_by
+from stacks.platform import StackContext, gke_platform
+from stacks.settings.capacity import OneCapacity
+from stacks.settings.cluster import Cluster
+from stacks.settings.model import ConfigModel, Hint, parsed_by
+from stacks.settings.project import Project
 
 
-class Settings(GkeSettings):
+class Settings(ConfigModel):
     """Settings of l4-server."""
 
+    project: Project
     image: Annotated[
         Image,
         parsed_by(Image.parse),
@@ -25,22 +28,26 @@ class Settings(GkeSettings):
         ),
     ] = Field(examples=["REGISTRY/IMAGE@sha256:DIGEST"], description="What the servers run.")
     replicas: int = Field(1, ge=0, description="Number of servers.")
+    capacity: OneCapacity
+    cluster: Cluster
 
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands to copy."""
-    site = Site(settings)
-    platform = gke_platform(site, settings, namespace="llm", account="server", images=[settings.image])
+    stack = StackContext(settings.project)
+    platform = gke_platform(
+        stack, settings.cluster, namespace="llm", account="server", images=[settings.image]
+    )
     server = ModelServer(
-        site.name,
+        stack.name,
         ModelServerArgs(
             namespace=platform.namespace,
             server_name="server",
-            manifest=site.manifests / "serving.yaml",
+            manifest=stack.manifests / "serving.yaml",
             values={
                 "image": settings.image.uri,
                 "serviceAccount": platform.account.account_name,
-                "capacity": settings.capacity.pod_selectors(),
+                "capacity": settings.capacity.capacity.pod_selectors(),
             },
             replicas=settings.replicas,
             depends_on=platform.depends_on,
