@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,31 @@ def test_a_python_that_is_missing_is_not_called_too_old(python: str, message: st
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     line, make = done.stderr.splitlines()
     assert line == f"{message}; run make with PYTHON=python3.11 or newer" and "Error 1" in make
+
+
+# Plays Python: `-m venv` makes an environment whose pip and uv write down what they are asked for.
+FAKE_PYTHON = """#!/bin/sh
+[ "$2" = venv ] || exit 0
+mkdir -p .venv/bin
+printf '#!/bin/sh\\necho "pip $@" >>calls; cat "$7" >installed\\n' >.venv/bin/python
+printf '#!/bin/sh\\necho "uv $@" >>calls\\n' >.venv/bin/uv
+chmod +x .venv/bin/python .venv/bin/uv
+"""
+
+
+def test_pip_installs_only_the_locked_uv_which_installs_the_rest_and_checks_hashes(tmp_path: Path) -> None:
+    for name in ("Makefile", "pipelines.mk", "requirements-dev.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON)
+    python.chmod(0o755)
+    subprocess.run(["make", "--silent", f"PYTHON={python}", ".venv/.ready"], cwd=tmp_path, check=True)
+    pip, uv = (tmp_path / "calls").read_text().splitlines()
+    assert pip == "pip -m pip install --quiet --require-hashes -r .venv/uv.txt"
+    assert uv == "uv pip install --quiet --python .venv/bin/python --require-hashes -r requirements-dev.txt"
+    requirement, *hashes = (tmp_path / "installed").read_text().replace("\\\n", "").split()
+    assert re.fullmatch(r"uv==[\d.]+", requirement) and hashes
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", text) for text in hashes)
 
 
 def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> None:
