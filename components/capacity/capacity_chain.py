@@ -38,13 +38,14 @@ class CapacityChain:
     Args:
         minutes: Time for which each is tried, if there are several.
         zone: Zone of the nodes that come from no reservation. None means any.
-        rdma: Whether the nodes of a job reach each other by the network cards of their GPUs.
+        always_class: Whether pods choose a class even if there is one capacity: labels cannot say what they
+            need of their nodes.
     """
 
     capacities: tuple[Capacity, ...]
     minutes: tuple[int, ...] = ()
     zone: str | None = None
-    rdma: bool = False
+    always_class: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -54,7 +55,7 @@ class CapacityChain:
     @property
     def has_classes(self) -> bool:
         """Whether pods choose their nodes by a `ComputeClass`, and not by labels."""
-        return self.is_list or self.rdma
+        return self.is_list or self.always_class
 
     @property
     def queued(self) -> bool:
@@ -91,9 +92,7 @@ class CapacityChain:
         """The rule of each capacity, by the name of its class."""
         minutes = self.minutes or map(default_minutes, (capacity.type for capacity in self.capacities))
         return {
-            class_name(capacity): capacity.class_rule(
-                machine, minutes=longest, zone=self.zone, rdma=self.rdma
-            )
+            class_name(capacity): capacity.class_rule(machine, minutes=longest, zone=self.zone)
             for capacity, longest in zip(self.capacities, minutes, strict=True)
         }
 

@@ -1,5 +1,6 @@
 """GKE's choice of machines for pods: a ComputeClass."""
 
+from dataclasses import field
 from typing import Any, Final
 
 import pulumi
@@ -7,7 +8,7 @@ import pulumi
 from components.base.component import Args, Component
 from components.base.manifest import MANIFESTS, Manifest
 from components.capacity.capacity_chain import NodeClass
-from components.capacity.rdma_network import RdmaNetwork
+from components.capacity.node_needs import NodeNeeds
 from components.cluster.cluster import Cluster
 
 # Label by which a pod chooses a class, and by which GKE marks the class's nodes.
@@ -20,12 +21,12 @@ class ComputeClassArgs(Args):
     Args:
         cluster: A cluster that creates nodes for its pods.
         node_class: Name and rules of the class.
-        network: The network cards of the nodes' GPUs. None if pods claim none.
+        needs: What its pods need of the nodes.
     """
 
     cluster: Cluster
     node_class: NodeClass
-    network: RdmaNetwork | None = None
+    needs: NodeNeeds = field(default_factory=NodeNeeds)
 
 
 class ComputeClass(Component[ComputeClassArgs]):
@@ -36,18 +37,18 @@ class ComputeClass(Component[ComputeClassArgs]):
     """
 
     def _declare(self, name: str, args: ComputeClassArgs) -> None:
-        network = args.network
-        more = {"nodeSystemConfig": network.node_system} if network else {}
-        rules = [{**rule, **more} for rule in args.node_class.rules]
+        needs = args.needs
+        rules = [{**rule, **needs.rule} for rule in args.node_class.rules]
         holes = {
             "name": args.node_class.name,
             "rules": [_with_disk_key(rule, args.cluster.kms_key) for rule in rules],
             "serviceAccount": args.cluster.node_account,
-            "networking": {"dra": {"networking": {"enabled": True}}} if network else {},
+            "pool": dict(needs.pool),
         }
         manifest = Manifest(MANIFESTS / "compute-class.yaml", holes)
-        options = args.cluster.inside(self, network.access if network else [])
-        self.access: pulumi.Resource = manifest.create(f"{name}-class", options)
+        self.access: pulumi.Resource = manifest.create(
+            f"{name}-class", args.cluster.inside(self, needs.access)
+        )
 
 
 def _with_disk_key(rule: dict[str, Any], kms_key: str | None) -> dict[str, Any]:

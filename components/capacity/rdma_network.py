@@ -1,4 +1,8 @@
-"""Network cards for the pods of a job: claims for the cards, and nodes that let pods lock memory."""
+"""Network cards of the GPUs for the pods of a job on several nodes.
+
+Pods claim the cards of their node and have NCCL's plugin for them. The nodes let pods lock memory.
+docs/adr/0020-rdma-without-privileges.md
+"""
 
 from typing import Any, Final
 
@@ -8,17 +12,35 @@ import pulumi_gcp as gcp
 from components.base.component import Args, Component
 from components.base.fingerprint import fingerprint
 from components.base.manifest import MANIFESTS, Manifest
-from components.capacity.pod_network import PodNetwork, rdma
+from components.base.pod_patch import PodPatch
+from components.capacity.node_needs import NodeNeeds
 from components.cluster.cluster import Cluster
 from components.cluster.namespace import Namespace
 from components.storage.bucket import Storage
 
-# GKE's class of these cards, and the name by which Kueue counts them.
-DEVICE_CLASS: Final = "mrdma.google.com"
-NETWORK_CARDS: Final = "network-cards"
-_CLAIM_TEMPLATE: Final = "network-cards"
+# GKE's class of these cards.
+_DEVICE_CLASS: Final = "mrdma.google.com"
+# Name of the claim, of its template, and of the resource by which Kueue counts the cards.
+_CARDS: Final = "network-cards"
 _FOLDER: Final = "nodes/"
 _SCRIPT: Final = MANIFESTS / "lock-memory.sh"
+# Where the libraries of the plugin are in a pod.
+_GIB: Final = "/usr/local/gib"
+_PLUGIN: Final = "nccl-plugin"
+# NCCL's settings for A4. With NCCL_NET it ends with an error where it would use TCP otherwise.
+# https://github.com/GoogleCloudPlatform/AIHypercomputerSamples (gpu/tuning/verl_rl_autopilot, 2026-11-22)
+_VARIABLES: Final = {
+    "LD_LIBRARY_PATH": f"/usr/local/nvidia/lib64:{_GIB}/lib64",
+    "NCCL_NET": "gIB",
+    "NCCL_ENV_PLUGIN": "gcp",
+    "NCCL_CONF_FILE": f"{_GIB}/configs/nccl.a4.conf",
+    "NCCL_TUNER_CONFIG_PATH": f"{_GIB}/configs",
+    "NCCL_IB_GID_INDEX": "3",
+    "NCCL_NVLS_ENABLE": "0",
+    "GLOO_SOCKET_IFNAME": "eth0",
+    # The trainer then refuses to train over TCP: workloads/finetune/transport.py.
+    "RUN_TRANSPORT": "rdma",
+}
 
 
 class RdmaNetworkArgs(Args):
@@ -26,7 +48,7 @@ class RdmaNetworkArgs(Args):
 
     Args:
         bucket: Place of the script that every node runs first.
-        plugin_image: Image with NCCL's plugin.
+        plugin_image: Image with NCCL's plugin (assumption gib-image).
         cards: Number of network cards of a node.
     """
 
@@ -41,9 +63,7 @@ class RdmaNetwork(Component[RdmaNetworkArgs]):
     """What pods need to use the network cards of their nodes' GPUs: assumption rdma-nodes.
 
     Attributes:
-        pods: The network of each pod.
-        node_system: Field `nodeSystemConfig` of the rules of the nodes' class.
-        access: What the class and the pods must wait for.
+        needs: What its pods need of their nodes.
     """
 
     def _declare(self, name: str, args: RdmaNetworkArgs) -> None:
@@ -51,17 +71,26 @@ class RdmaNetwork(Component[RdmaNetworkArgs]):
         claims = Manifest(
             MANIFESTS / "network-card-claim.yaml",
             {
-                "name": _CLAIM_TEMPLATE,
+                "name": _CARDS,
                 "namespace": args.namespace.namespace,
-                "class": DEVICE_CLASS,
+                "class": _DEVICE_CLASS,
                 "cards": args.cards,
             },
         ).create(f"{name}-network-card-claim", args.namespace.inside(self))
-        self.pods: PodNetwork = rdma(args.plugin_image, _CLAIM_TEMPLATE)
         uri = pulumi.Output.concat("gs://", script.bucket, "/", script.name)
         start = {"gcsUri": uri, "gcsGeneration": script.generation}
-        self.node_system: dict[str, Any] = {"linuxNodeConfig": {"customNodeInit": {"initScript": start}}}
-        self.access: list[pulumi.Resource] = [script, self._right(name, args), claims]
+        self.needs: NodeNeeds = NodeNeeds(
+            rule={
+                # GKE connects the cards to networks that it creates for the cluster.
+                "acceleratorNetworkProfile": "auto",
+                "nodeSystemConfig": {"linuxNodeConfig": {"customNodeInit": {"initScript": start}}},
+            },
+            pool={"dra": {"networking": {"enabled": True}}},
+            devices={_CARDS: _DEVICE_CLASS},
+            devices_per_pod={_CARDS: args.cards},
+            pods=_patch(args.plugin_image),
+            access=[script, self._right(name, args), claims],
+        )
 
     def _script(self, name: str, args: RdmaNetworkArgs) -> gcp.storage.BucketObject:
         text = _SCRIPT.read_text()
@@ -89,3 +118,32 @@ class RdmaNetwork(Component[RdmaNetworkArgs]):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _patch(plugin_image: str) -> PodPatch:
+    """The claim of a pod, and NCCL's plugin, which a container copies into the pod before it starts."""
+    size = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
+    copy: dict[str, Any] = {
+        "name": _PLUGIN,
+        "image": plugin_image,
+        "command": ["cp", "--recursive", f"{_GIB}/.", "/plugin"],
+        "resources": {"requests": size, "limits": size},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": _PLUGIN, "mountPath": "/plugin"}],
+    }
+    return PodPatch(
+        pod={
+            "initContainers": [copy],
+            "resourceClaims": [{"name": _CARDS, "resourceClaimTemplateName": _CARDS}],
+            "volumes": [{"name": _PLUGIN, "emptyDir": {"sizeLimit": "2Gi"}}],
+        },
+        container={
+            "resources": {"claims": [{"name": _CARDS}]},
+            "volumeMounts": [{"name": _PLUGIN, "mountPath": _GIB, "readOnly": True}],
+        },
+        variables=_VARIABLES,
+    )

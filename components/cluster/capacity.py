@@ -151,7 +151,7 @@ class Capacity:
         """Whether the machines of a job start all together, when all of them are free."""
         return self.type is CapacityType.QUEUED_FLEX_START
 
-    def class_rule(self, machine: Machine, *, minutes: int, zone: str | None, rdma: bool) -> dict[str, Any]:
+    def class_rule(self, machine: Machine, *, minutes: int, zone: str | None) -> dict[str, Any]:
         """The rule of a `ComputeClass` by which GKE creates nodes of this capacity.
 
         https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass
@@ -160,12 +160,9 @@ class Capacity:
             minutes: Time after which GKE gives up a machine that flex-start has not brought. With the other
                 kinds GKE knows at once.
             zone: Zone of the nodes. None means any, or the reservation's.
-            rdma: Whether GKE connects the GPUs' network cards to networks that it creates for the cluster.
         """
         gpus = {"type": machine.accelerator, "count": machine.count, "driverVersion": "latest"}
         rule: dict[str, Any] = {"machineType": machine.name, "gpu": gpus}
-        if rdma:
-            rule["acceleratorNetworkProfile"] = "auto"
         if self.type is CapacityType.SPOT:
             rule["spot"] = True
         if self.flex_start:

@@ -1,12 +1,14 @@
 """A Kubernetes Job and the Service through which its pods find each other."""
 
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 import pulumi
 
 from components.base.manifest import MANIFESTS, Manifest, Values
+from components.base.pod_patch import PodPatch
 from components.cluster.namespace import Namespace
 from components.workload.job import Run, RunArgs
 
@@ -20,6 +22,7 @@ class BatchJobArgs(RunArgs):
     Args:
         manifest: Job manifest with the holes `name`, `namespace`, `annotations`, `limit` and those of
             `values`.
+        patch: Additions to the pods of the manifest.
         service: Name of a headless Service, which is also the label `app` of the pods. It makes a pod
             reachable as POD.SERVICE on any node. None if the pods need no names.
         depends_on: Resources that the pods need and that the manifest refers to by name only.
@@ -28,6 +31,7 @@ class BatchJobArgs(RunArgs):
     namespace: Namespace
     manifest: Path
     values: Values
+    patch: PodPatch = field(default_factory=PodPatch)
     service: str | None = None
     depends_on: Sequence[pulumi.Resource]
 
@@ -49,9 +53,15 @@ class BatchJob(Run[BatchJobArgs]):
             service = Manifest(MANIFESTS / "headless-service.yaml", holes)
             options = args.namespace.inside(self)
             dependencies.append(service.create(f"{name}-{args.service}-service", options))
+
+        def fill(values: Values) -> Manifest:
+            manifest = Manifest(args.manifest, {**args.values, **values})
+            args.patch.add_to(manifest.tree["spec"]["template"])
+            return manifest
+
         options = args.namespace.running_in(self, dependencies)
         self.ended: pulumi.Resource = self._start(
-            f"{name}-job", args, args.namespace, args.manifest, args.values, annotations, options
+            f"{name}-job", args, args.namespace, fill, annotations, options
         )
 
     def commands(self, log: str) -> dict[str, pulumi.Input[str]]:

@@ -1,7 +1,6 @@
 """The base class of Jobs and RayJobs, which run once per content."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
 import pulumi
@@ -39,18 +38,22 @@ class Run(Component[A]):
         name: str,
         args: RunArgs,
         namespace: Namespace,
-        manifest: Path,
-        values: Values,
+        fill: Callable[[Values], Manifest],
         annotations: Mapping[str, Any],
         opts: pulumi.ResourceOptions,
     ) -> KubernetesObject:
-        """Creates the object of a manifest with the holes `name`, `namespace`, `annotations` and `limit`."""
+        """Creates the object of a manifest.
+
+        Args:
+            fill: Returns the manifest with values for its holes `name`, `namespace`, `annotations` and
+                `limit`.
+        """
         # After a suspension by Kueue, a Job's time starts again from zero.
         # https://kubernetes.io/docs/concepts/workloads/controllers/job/#suspending-a-job
         hours = args.deadline_hours
         limit = {} if hours is None else {"activeDeadlineSeconds": hours * 3600}
-        values = {**values, "namespace": namespace.namespace, "limit": limit}
-        content = Manifest(manifest, {**values, "name": args.job_name, "annotations": {}}).tree
+        values = {"namespace": namespace.namespace, "limit": limit}
+        content = fill({**values, "name": args.job_name, "annotations": {}}).tree
         self.job_name = hashed_name(args.job_name, self._longest_name, content)
         self._kubectl = namespace.kubectl
         # `pulumi up --replace` creates a job of the same name, which must be free. With another name the
@@ -61,5 +64,5 @@ class Run(Component[A]):
         opts.replacement_trigger = list(outputs_in(content))
         if args.wait:
             opts.custom_timeouts = _LONGEST_RUN
-        job = Manifest(manifest, {**values, "name": self.job_name, "annotations": annotations})
+        job = fill({**values, "name": self.job_name, "annotations": annotations})
         return job.create(name, opts)

@@ -8,8 +8,8 @@ import pulumi
 
 from components.base.component import Args, Component
 from components.base.fingerprint import PartlyKnown, hashed_name
-from components.base.manifest import MANIFESTS, Manifest
-from components.capacity.pod_network import PodNetwork
+from components.base.manifest import MANIFESTS, Manifest, Values
+from components.base.pod_patch import PodPatch
 from components.cluster.capacity import NOT_EVICTED
 from components.cluster.namespace import Namespace
 from components.image.image import Image
@@ -60,7 +60,7 @@ class RayWorkers:
         node_selector: Labels of the nodes that the workers run on.
         shared_memory: Size of /dev/shm, as a Kubernetes quantity.
         scratch: Size of /tmp, as a Kubernetes quantity.
-        network: How the workers reach each other.
+        patch: Additions to a worker.
     """
 
     group: str
@@ -71,7 +71,7 @@ class RayWorkers:
     node_selector: Mapping[str, str]
     shared_memory: str
     scratch: str
-    network: PodNetwork = field(default_factory=PodNetwork)
+    patch: PodPatch = field(default_factory=PodPatch)
 
 
 class RayClusterArgs(Args):
@@ -104,7 +104,7 @@ class RayClusterArgs(Args):
             worker_annotations |= _sidecar(_WORKER_SIDECAR)
             mounts = [{"name": "bucket", "mountPath": BUCKET_MOUNT}]
             volumes = [_volume(self.bucket)]
-        return Manifest(
+        manifest = Manifest(
             MANIFESTS / "ray-cluster.yaml",
             {
                 "name": name,
@@ -124,9 +124,14 @@ class RayClusterArgs(Args):
                 "workerScratch": workers.scratch,
                 "bucketMounts": mounts,
                 "bucketVolumes": volumes,
-                **workers.network.holes,
             },
         )
+        spec = manifest.tree["spec"]
+        (group,) = spec["workerGroupSpecs"]
+        workers.patch.add_to(group["template"])
+        # All pods of a cluster have the same variables.
+        workers.patch.add_variables_to(spec["headGroupSpec"]["template"])
+        return manifest
 
 
 class RayCluster(Component[RayClusterArgs]):
@@ -191,10 +196,13 @@ class RayJob(Run[RayJobArgs]):
             "cluster": _cluster_fields(cluster),
             "queueLabels": {"labels": dict(args.queue_labels)} if args.queue_labels else {},
         }
+
+        def fill(more: Values) -> Manifest:
+            return Manifest(MANIFESTS / "ray-job.yaml", {**values, **more})
+
         options = namespace.running_in(self, [args.code.access, *dependencies])
         waits = {"annotations": {"pulumi.com/waitFor": _ENDED}} if args.wait else {}
-        manifest = MANIFESTS / "ray-job.yaml"
-        job = self._start(f"{name}-ray-job", args, namespace, manifest, values, waits, options)
+        job = self._start(f"{name}-ray-job", args, namespace, fill, waits, options)
         self.result: pulumi.Output[str] = pulumi.Output.from_input("")
         if args.wait:
             self.result = pulumi.Output.all(job.status).apply(

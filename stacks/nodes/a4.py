@@ -10,6 +10,7 @@ from pydantic import Field
 from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES
 from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import CapacityType
+from stacks.nodes.job_nodes import JobNodes
 from stacks.settings.capacity import (
     CapacityMinutes,
     CapacityTypes,
@@ -64,7 +65,7 @@ class A4Capacity(ConfigModel):
     def chain(self) -> CapacityChain:
         """The capacities of the accelerator nodes."""
         several = chain(self.capacity_types, self.reservation, self.capacity_minutes)
-        return replace(several, zone=self.capacity_zone, rdma=self.transport == "rdma")
+        return replace(several, zone=self.capacity_zone, always_class=self.transport == "rdma")
 
     @rule("capacity.reservation")
     def _reservation_belongs_to_the_type(self) -> None:
@@ -145,3 +146,8 @@ class A4CapacityOrQueue(A4Capacity):
     """Capacity of A4 machines."""
 
     capacity_types: CapacityTypesOrQueue = (CapacityType.RESERVATION,)
+
+
+def a4_nodes(capacity: A4Capacity, pods: int) -> JobNodes:
+    """The nodes of a job whose pods have an A4 machine each."""
+    return JobNodes(chain=capacity.chain, machine=MACHINE, labels=NODE_LABELS, pods=pods)

@@ -11,13 +11,10 @@ from components.cluster.capacity import FLEX_START_MAX_HOURS
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from components.queue.node_requests import QUEUED_NODES, NodeRequests, NodeRequestsArgs
 from components.queue.queue import Queue, QueueArgs
-from stacks.nodes.a4 import A4Capacity
-from stacks.nodes.placement import START_MINUTES, UNCOUNTED, JobOfPods, Placement
+from stacks.nodes.placement import QUEUE_NAME, START_MINUTES, UNCOUNTED, Placement, QueuedJob
 from stacks.nodes.queue import declare_keeper, declare_kueue
-from stacks.platform import StackContext, StandardNodes
-from stacks.training.platform import TrainingPlatform
+from stacks.platform import GkePlatform, StackContext
 
-_QUEUE: Final = "accelerators"
 _FLAVOR: Final = "queued-flex-start"
 # GKE does not replace a node that is lost, so its pod waits in vain and the other nodes cost. After this time
 # the job is stopped, and all its nodes are requested anew.
@@ -26,33 +23,23 @@ _LOST_MINUTES: Final = 10
 _DISK_GB: Final = 500
 
 
-def standard_nodes(capacity: A4Capacity, region: str) -> StandardNodes | None:
-    """The place of the nodes that come all together. None if they come one by one, on Autopilot."""
-    zone = capacity.capacity_zone
-    if not capacity.chain.queued or zone is None:
-        return None
-    return StandardNodes(location=region, zones=[zone])
-
-
 def request_nodes(
     stack: StackContext,
     chain: CapacityChain,
-    platform: TrainingPlatform,
+    platform: GkePlatform,
     machine: Machine,
-    job: JobOfPods,
-    nodes: StandardNodes,
-    run_hours: int | None,
+    pods: int,
+    job: QueuedJob,
 ) -> Placement:
     """Declares the pool, and the queue in which the job waits for its nodes.
 
     Args:
-        chain: The only capacity.
+        chain: The only capacity, in its zone.
         machine: Machine of a node.
-        job: The job. Every pod takes a node.
-        nodes: Place of the nodes.
-        run_hours: Hours that the job may train. None means no limit.
+        pods: Number of pods of the job. Every pod takes a node.
     """
-    (capacity,) = chain.capacities
+    (capacity,), zone = chain.capacities, chain.zone
+    assert zone  # the settings require it
     # The pool states no labels. GKE's autoscaler writes the name of the newest request there, and the next
     # `up` would take it away. https://github.com/GoogleCloudPlatform/cluster-autoscaler
     # (pkg/provisioningrequests/manager/manager.go, updateLabelsIfNeeded, 2026-08-21)
@@ -61,9 +48,9 @@ def request_nodes(
         NodePoolArgs(
             cluster=platform.cluster,
             machine=machine,
-            zones=nodes.zones,
+            zones=[zone],
             minimum=0,
-            maximum=job.pods,
+            maximum=pods,
             disk_gb=_DISK_GB,
             capacity=capacity,
         ),
@@ -75,19 +62,19 @@ def request_nodes(
         uncounted=UNCOUNTED,
         ready_minutes=START_MINUTES,
     )
-    hours = capacity.machine_hours(run_hours) or FLEX_START_MAX_HOURS
+    hours = capacity.machine_hours(job.run_hours) or FLEX_START_MAX_HOURS
     requests = NodeRequests(stack.name, NodeRequestsArgs(kueue=kueue, resource=machine.resource, hours=hours))
     queue = Queue(
         stack.name,
         QueueArgs(
             kueue=kueue,
             namespace=platform.namespace,
-            queue_name=_QUEUE,
+            queue_name=QUEUE_NAME,
             flavors={_FLAVOR: machine.node_labels},
-            quota={machine.resource: str(job.pods * machine.count)},
+            quota={machine.resource: str(pods * machine.count)},
             tolerations=[QUEUED_NODES],
             requests=requests,
         ),
     )
-    keeper = declare_keeper(stack, platform, kueue, queue, platform.image, {_FLAVOR: _LOST_MINUTES})
+    keeper = declare_keeper(stack, platform, kueue, queue, job.image, {_FLAVOR: _LOST_MINUTES})
     return Placement.in_queue(platform, queue, depends_on=[pool.ready, *queue.access, keeper])

@@ -9,17 +9,14 @@ from cloud.machines import B200
 from stacks.monitoring import GPUS, gke_monitoring
 from stacks.nodes.a4 import (
     GPUS_PER_NODE,
-    MACHINE,
-    NODE_LABELS,
     POD_SCRATCH,
     POD_SHARED_MEMORY,
     POD_SIZE,
     A4CapacityOrQueue,
+    a4_nodes,
 )
-from stacks.nodes.placement import JobOfPods, needs_queue, place
-from stacks.nodes.queue import images_of_kueue
-from stacks.nodes.rdma import declare_network
-from stacks.nodes.requested_nodes import request_nodes, standard_nodes
+from stacks.nodes.placement import QueuedJob
+from stacks.nodes.transport import needs_of_transport
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
 from stacks.settings.bucket import Bucket
@@ -80,8 +77,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.fit.warn()
     warn_of_spot(capacity.capacity_types)
     stack = StackContext(settings.project)
-    standard = standard_nodes(capacity, stack.region)
-    queued = standard is not None or needs_queue(capacity.chain, settings.nodes)
+    nodes = a4_nodes(capacity, settings.nodes)
     platform = training_platform(
         stack,
         training,
@@ -89,33 +85,27 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings.bucket,
         settings.cluster,
         namespace="training",
-        nodes=standard,
-        more_images=images_of_kueue(stack) if queued else (),
+        nodes=nodes.standard(stack.region),
+        more_images=nodes.images(stack),
     )
-    together = JobOfPods(pods=settings.nodes, framework="batch/job", image=platform.image)
-    if standard:
-        placement = request_nodes(
-            stack, capacity.chain, platform, MACHINE, together, standard, training.max_run_hours
-        )
-    else:
-        network = declare_network(stack, capacity, platform)
-        placement = place(stack, capacity.chain, platform, MACHINE, NODE_LABELS, together, network)
+    queued = QueuedJob(framework="batch/job", image=platform.image, run_hours=training.max_run_hours)
+    placement = nodes.place(stack, platform, queued, needs_of_transport(stack, capacity, platform))
     run = run_name(training, platform.code, platform.image, *training.sized(settings.nodes))
-    nodes = TorchrunNodes(
+    pods = TorchrunNodes(
         count=settings.nodes,
         size=POD_SIZE,
         selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
         grace_seconds=600,
-        network=placement.network,
+        patch=placement.patch,
     )
     job = torchrun_job(
         stack,
         training,
         capacity.chain,
         platform,
-        nodes,
+        pods,
         run,
         wait=settings.wait_for_training,
         arguments=[f"--batch-for={GPUS_PER_NODE}"],

@@ -12,16 +12,15 @@ from stacks import pins
 from stacks.monitoring import GPUS, gke_monitoring
 from stacks.nodes.a4 import (
     GPUS_PER_NODE,
-    MACHINE,
-    NODE_LABELS,
     POD_SCRATCH,
     POD_SHARED_MEMORY,
     POD_SIZE,
     A4Capacity,
+    a4_nodes,
 )
-from stacks.nodes.placement import JobOfPods, Placement, needs_queue, place
-from stacks.nodes.queue import images_of_kueue
-from stacks.nodes.rdma import declare_network
+from stacks.nodes.job_nodes import Way
+from stacks.nodes.placement import Placement, QueuedJob
+from stacks.nodes.transport import needs_of_transport
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
 from stacks.settings.bucket import Bucket
@@ -65,7 +64,7 @@ class Settings(ConfigModel):
 
     @rule("rayCluster")
     def _cluster_can_be_moved(self) -> None:
-        if self.ray_cluster == "shared" and needs_queue(self.capacity.chain, self.workers):
+        if self.ray_cluster == "shared" and a4_nodes(self.capacity, self.workers).way is Way.QUEUE:
             raise ValueError(
                 "a list of capacities moves a job with its nodes, and a shared cluster keeps them; choose "
                 "perJob, or one capacity.type"
@@ -79,6 +78,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     settings.fit.warn()
     warn_of_spot(capacity.capacity_types)
     stack = StackContext(settings.project)
+    nodes = a4_nodes(capacity, settings.workers)
     platform = training_platform(
         stack,
         training,
@@ -87,11 +87,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         settings.cluster,
         namespace="ray",
         ray_operator=True,
-        more_images=images_of_kueue(stack) if needs_queue(capacity.chain, settings.workers) else (),
+        more_images=nodes.images(stack),
     )
-    together = JobOfPods(pods=settings.workers, framework="ray.io/rayjob", image=platform.image)
-    network = declare_network(stack, capacity, platform)
-    placement = place(stack, capacity.chain, platform, MACHINE, NODE_LABELS, together, network)
+    queued = QueuedJob(framework="ray.io/rayjob", image=platform.image)
+    placement = nodes.place(stack, platform, queued, needs_of_transport(stack, capacity, platform))
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
@@ -145,5 +144,5 @@ def _workers(settings: Settings, placement: Placement) -> RayWorkers:
         node_selector=placement.selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
-        network=placement.network,
+        patch=placement.patch,
     )

@@ -9,8 +9,8 @@ from cloud.machines import G2_MACHINES
 from components.storage.bucket import ExistingBucket, ExistingBucketArgs
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.monitoring import GPUS, gke_monitoring
+from stacks.nodes.job_nodes import JobNodes
 from stacks.nodes.l4 import DRIVER, pod_size, require_l4
-from stacks.nodes.placement import place
 from stacks.platform import WORKLOADS, StackContext, gke_platform
 from stacks.serving import questions, vllm
 from stacks.serving.served_run import served_run, values_of
@@ -87,7 +87,9 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
     )
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
-    placement = place(stack, settings.capacity.chain, platform, machine, {**machine.node_labels, **DRIVER})
+    labels = {**machine.node_labels, **DRIVER}
+    nodes = JobNodes(chain=settings.capacity.chain, machine=machine, labels=labels)
+    placement = nodes.place(stack, platform)
     server = ModelServer(
         stack.name,
         ModelServerArgs(

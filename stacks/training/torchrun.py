@@ -7,8 +7,8 @@ from typing import Final
 import pulumi
 
 from cloud.machines import GPU_RESOURCE
+from components.base.pod_patch import PodPatch
 from components.capacity.capacity_chain import CapacityChain
-from components.capacity.pod_network import PodNetwork
 from components.workload.batch_job import BatchJob, BatchJobArgs
 from stacks.platform import WORKLOADS, StackContext
 from stacks.training.platform import TrainingPlatform
@@ -32,7 +32,7 @@ class TorchrunNodes:
         shared_memory: Memory in which the processes of a node exchange tensors, as a Kubernetes quantity.
         scratch: Disk for models, data and caches.
         grace_seconds: Time of a pod from SIGTERM to its end.
-        network: How the pods reach each other.
+        patch: Additions to a pod.
     """
 
     count: int
@@ -41,7 +41,7 @@ class TorchrunNodes:
     shared_memory: str
     scratch: str
     grace_seconds: int
-    network: PodNetwork = field(default_factory=PodNetwork)
+    patch: PodPatch = field(default_factory=PodPatch)
 
 
 def torchrun_job(
@@ -93,8 +93,8 @@ def torchrun_job(
                 "gpus": nodes.size[GPU_RESOURCE],
                 "service": SERVICE,
                 "code": platform.code.volume,
-                **nodes.network.holes,
             },
+            patch=nodes.patch,
             service=SERVICE,
             depends_on=[*platform.depends_on, platform.code.access, *depends_on],
             wait=wait,

@@ -6,6 +6,7 @@ import pytest
 
 from components.base.manifest import MANIFESTS
 from engine.plan import Plan
+from engine.project import ROOT
 from tests import plans
 from tests.stacks.configuration import A4_ACCELERATE, problems
 
@@ -79,6 +80,23 @@ def test_tcp_needs_none_of_this() -> None:
     plan = plans.shipped("a4-accelerate", imageUri=plans.IMAGE, nodes="2")
     assert not plans.of_type(plan, ":ResourceClaimTemplate") and not plans.of_type(plan, ":ComputeClass")
     assert "NCCL_NET" not in plans.text(plan)
+
+
+def test_few_files_of_the_program_know_rdma() -> None:
+    """One component, one setting, one file of the trainer, and GKE's driver in a rehearsal."""
+    rooms = (ROOT / room for room in ("components", "operations", "rehearsal", "stacks", "workloads"))
+    files = (file for room in rooms for file in room.rglob("*") if file.suffix in (".py", ".sh", ".yaml"))
+    knowing = {str(file.relative_to(ROOT)) for file in files if "rdma" in file.read_text().lower()}
+    assert knowing == {
+        "components/capacity/rdma_network.py",
+        "components/manifests/lock-memory.sh",
+        "components/manifests/network-card-claim.yaml",
+        "operations/assumptions/assumptions.yaml",
+        "rehearsal/control_plane/network_cards.py",
+        "stacks/nodes/a4.py",
+        "stacks/nodes/transport.py",
+        "workloads/finetune/transport.py",
+    }
 
 
 BAD: list[tuple[dict[str, str | None], str]] = [

@@ -1,5 +1,6 @@
-"""The network cards of the GPUs, in the scenarios whose nodes reach each other by RDMA."""
+"""How the nodes of a job on A4 machines reach each other: over TCP, or by the network cards of the GPUs."""
 
+from components.capacity.node_needs import NodeNeeds
 from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
 from stacks import pins
 from stacks.nodes.a4 import MACHINE, A4Capacity
@@ -7,13 +8,11 @@ from stacks.platform import StackContext
 from stacks.training.platform import TrainingPlatform
 
 
-def declare_network(
-    stack: StackContext, capacity: A4Capacity, platform: TrainingPlatform
-) -> RdmaNetwork | None:
-    """Declares what pods need to use the network cards. None with TCP, which needs nothing."""
+def needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: TrainingPlatform) -> NodeNeeds:
+    """Declares what pods need for the transport of the settings. TCP needs nothing."""
     if capacity.transport == "tcp":
-        return None
-    return RdmaNetwork(
+        return NodeNeeds()
+    network = RdmaNetwork(
         stack.name,
         RdmaNetworkArgs(
             cluster=platform.cluster,
@@ -23,3 +22,4 @@ def declare_network(
             cards=MACHINE.count,  # one for each GPU
         ),
     )
+    return network.needs
