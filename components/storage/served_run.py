@@ -28,11 +28,11 @@ class ServedRun(Component[ServedRunArgs]):
     """A run that is complete and good. `pulumi up` fails here if the run must not be served.
 
     Attributes:
-        finished: The look-up. A resource that must wait for its success depends on it.
+        lookup: What the look-up found. A resource that must wait for its success depends on it.
     """
 
     def _declare(self, name: str, args: ServedRunArgs) -> None:
-        self.finished = FinishedRun(f"{name}-run", vars(args), pulumi.ResourceOptions(parent=self))
+        self.lookup = FinishedRun(f"{name}-run", vars(args), pulumi.ResourceOptions(parent=self))
 
     def mounted_at(self, path: str) -> dict[str, Any]:
         """Values for the holes of a manifest whose pods read the run's folder as files.
@@ -42,8 +42,8 @@ class ServedRun(Component[ServedRunArgs]):
         Args:
             path: The folder in the containers.
         """
-        options = pulumi.Output.concat(_MOUNT_OPTIONS, ",only-dir=", self.finished.folder)
-        attributes = {"bucketName": self.finished.bucket, "mountOptions": options}
+        options = pulumi.Output.concat(_MOUNT_OPTIONS, ",only-dir=", self.lookup.folder)
+        attributes = {"bucketName": self.lookup.bucket, "mountOptions": options}
         csi = {"driver": "gcsfuse.csi.storage.gke.io", "readOnly": True, "volumeAttributes": attributes}
         limits = {f"gke-gcsfuse/{resource}-limit": size for resource, size in _SIDECAR.items()}
         return {

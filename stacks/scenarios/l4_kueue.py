@@ -18,7 +18,7 @@ from stacks.nodes.queue import declare_keeper, declare_kueue, images_of_kueue
 from stacks.platform import WORKLOADS, StackContext, StandardNodes
 from stacks.serving import questions, vllm
 from stacks.serving.hub_model import HubModel
-from stacks.serving.served_run import NOTHING_MOUNTED, served_run, values_of
+from stacks.serving.served_run import NOTHING_MOUNTED, declare_served_run, values_of
 from stacks.settings.bucket import Bucket
 from stacks.settings.cluster import Cluster
 from stacks.settings.model import ConfigModel, Default, Hint, rule
@@ -233,7 +233,7 @@ def _server(
     access = bucket.let_read(stack.name, "serving", account)
     if settings.serve == "run":
         folder = f"{bucket.prefix}{run}"
-        own_run = served_run(
+        own_run = declare_served_run(
             stack.project, settings.serving, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True
         )
         values = values_of(own_run, settings.serving, GPUS_PER_POD)

@@ -13,7 +13,7 @@ from stacks.nodes.job_nodes import JobNodes
 from stacks.nodes.l4 import DRIVER, pod_size, require_l4
 from stacks.platform import WORKLOADS, StackContext, gke_platform
 from stacks.serving import questions, vllm
-from stacks.serving.served_run import served_run, values_of
+from stacks.serving.served_run import declare_served_run, values_of
 from stacks.settings.capacity import CapacityList
 from stacks.settings.cluster import Cluster
 from stacks.settings.model import ConfigModel, Hint, rule
@@ -66,8 +66,10 @@ class Settings(ConfigModel):
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
     bucket_name, _, folder = settings.served_run.removeprefix("gs://").partition("/")
-    run = served_run(settings.project, settings.serving, bucket_name, folder, gpus=settings.gpus, keep=False)
-    stack = StackContext(settings.project, depends_on=[run.finished])
+    run = declare_served_run(
+        settings.project, settings.serving, bucket_name, folder, gpus=settings.gpus, keep=False
+    )
+    stack = StackContext(settings.project, depends_on=[run.lookup])
     image = settings.serving.server_image(settings.project)
     platform = gke_platform(
         stack,
@@ -117,5 +119,5 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "connect": platform.cluster.connect,
         **gke_monitoring(stack, platform, [*GPUS, "serving"], servers=server.pod_labels),
         **server.commands(),
-        **questions.outputs_of_run(run.finished),
+        **questions.outputs_of_run(run.lookup),
     }

@@ -1,4 +1,4 @@
-"""A finished run behind vLLM on GKE: how it is looked up, mounted and named."""
+"""The served run behind vLLM on GKE: how it is looked up, mounted and named."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
 
 
-def served_run(
+def declare_served_run(
     project: Project,
     serving: vllm.Vllm,
     bucket: pulumi.Input[str],
@@ -72,9 +72,9 @@ def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
     Args:
         gpus: Number of GPUs of a server.
     """
-    finished = run.finished
+    lookup = run.lookup
     arguments = pulumi.Output.all(
-        finished.bucket, finished.folder, finished.kind, finished.base, finished.base_folder, finished.rank
+        lookup.bucket, lookup.folder, lookup.kind, lookup.base, lookup.base_folder, lookup.rank
     ).apply(lambda results: serving.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
