@@ -8,12 +8,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Generator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from engine.build_progress import BuildProgress
 from engine.errors import EngineError
 from engine.lock import held
 
@@ -21,6 +23,8 @@ Log = Callable[[str], None]
 
 TOOLS: Final = Path(__file__).resolve().parents[1] / ".tools"
 _MODULES: Final = TOOLS.parent / "tools"
+# How Go's line about a download begins.
+_DOWNLOAD: Final = "go: downloading "
 # The end of the messages of Go's compiler, linker and downloads.
 _FULL_DISK: Final = "no space left on device"
 # An upper limit: .tools/ and Go's caches took 13.4 GB on 2026-11-25, after all builds and one of another
@@ -68,7 +72,7 @@ class GoModule:
         stamp = self._stamp
         return stamp.exists() and stamp.read_text() == self.version and all(part.exists() for part in parts)
 
-    def build(self) -> None:
+    def build(self, progress: BuildProgress) -> None:
         """Builds the module, whole or not at all.
 
         Raises:
@@ -77,10 +81,20 @@ class GoModule:
         flags = "-s -w"
         if self.version_variable:
             flags += f" -X {self.version_variable}={self.version}"
+        packages = self._packages(progress)
+        compiled: set[str] = set()
+
+        # Go names only what its cache lacks. A program's own package comes last, before its linking.
+        def count(package: str) -> None:
+            compiled.add(package)
+            is_program = package in self.commands.values()
+            step = "linking" if is_program else f"{len(compiled)} of {len(packages)} packages"
+            progress.show(f"{self.folder}: {step}")
+
         for name, package in self.commands.items():
             with _unfinished(path_of(name)) as target:
-                options = ["-trimpath", "-tags", self.tags, "-ldflags", flags]
-                self._go(["build", *options, "-o", str(target), package])
+                options = ["-v", "-trimpath", "-tags", self.tags, "-ldflags", flags]
+                self._go(["build", *options, "-o", str(target), package], packages, count)
         for module, files in self._files:
             root = Path(json.loads(self._go(["mod", "download", "-json", module]))["Dir"])
             for source, copy in files.items():
@@ -100,14 +114,56 @@ class GoModule:
     def _stamp(self) -> Path:
         return TOOLS / f"{self.folder}.version"
 
-    def _go(self, arguments: Sequence[str]) -> str:
-        result = subprocess.run(
-            ["go", *arguments], cwd=_MODULES / self.folder, capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            output = result.stderr.strip() or result.stdout.strip()
-            raise EngineError(f"building {self.folder} failed{_reason(output)}")
-        return result.stdout
+    def _packages(self, progress: BuildProgress) -> set[str]:
+        """The packages that the programs consist of. Downloads the modules that they need."""
+        downloads: list[str] = []
+
+        def count(line: str) -> None:
+            downloads.append(line)
+            progress.show(f"{self.folder}: {len(downloads)} modules downloaded")
+
+        arguments = ["list", "-deps", "-tags", self.tags, *self.commands.values()]
+        return set(self._go(arguments, on_step=count).split())
+
+    def _go(
+        self,
+        arguments: Sequence[str],
+        steps: Collection[str] = (),
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> str:
+        """What a command of Go prints.
+
+        Args:
+            arguments: The command.
+            steps: Lines of the error stream that are no errors: names of packages. Without them, downloads.
+            on_step: Receives such a line.
+
+        Raises:
+            EngineError: If the command fails, with what it says besides the steps.
+        """
+        errors: list[str] = []
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                ["go", *arguments],
+                cwd=_MODULES / self.folder,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            with process:
+                try:
+                    for line in map(str.rstrip, process.stderr or ()):
+                        is_step = line in steps if steps else line.startswith(_DOWNLOAD)
+                        on_step(line) if is_step else errors.append(line)
+                except BaseException:
+                    process.kill()
+                    raise
+            output.seek(0)
+            printed = output.read()
+        if process.returncode:
+            message = "\n".join(errors).strip() or printed.strip()
+            raise EngineError(f"building {self.folder} failed{_reason(message)}")
+        return printed
 
 
 def path_of(command: str) -> Path:
@@ -127,7 +183,8 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
 
     Args:
         modules: The modules that are needed.
-        log: Receives a line before each build, which says how long all of them take.
+        log: Receives a line before each build, which says how long all of them take. Where no terminal shows
+            the progress, it receives a line of it every 30 seconds.
 
     Raises:
         EngineError: If there is no Go, or a build fails.
@@ -139,11 +196,15 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
         unbuilt = [module for module in modules if not module.is_built]
         minutes = max(1, round(sum(module.minutes for module in unbuilt)))
+        progress = BuildProgress(log=log, minutes=minutes)
         for number, module in enumerate(unbuilt, 1):
             programs = ", ".join(module.commands)
             place = f"{number} of {len(unbuilt)}, about {minutes} minutes in all on two idle cores"
             log(f"building {programs} ({module.folder} {module.version}) with Go into {TOOLS}: {place}")
-            module.build()
+            try:
+                module.build(progress)
+            finally:
+                progress.end()
 
 
 def _reason(output: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 import semver
 
 from engine import go_build, lookup
+from engine.build_progress import BuildProgress
 from engine.errors import EngineError
 from engine.go_build import GoModule
 from tests.operations.fake_pulumi import FakePulumi
@@ -80,7 +81,7 @@ def test_a_failed_build_shows_why_and_leaves_no_engine(
     bare_machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = tmp_path / "go"
-    go.write_text("#!/bin/sh\necho cannot compile >&2\nexit 1\n")
+    go.write_text("#!/bin/sh\n[ $1 = list ] || { echo cannot compile >&2; exit 1; }\n")
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(shutil, "which", lambda name: str(go) if name == "go" else None)
@@ -100,7 +101,7 @@ def test_a_full_disk_is_one_line_of_a_failed_build(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
     with pytest.raises(EngineError) as failure:
-        module("kuberay").build()
+        module("kuberay").build(BuildProgress(log=print, minutes=1))
     text = str(failure.value)
     assert text.startswith("building kuberay failed: no space left on device; ") and "\n" not in text
     assert text.endswith(" GB")
@@ -110,7 +111,7 @@ def test_before_each_build_it_is_said_how_many_there_are_and_how_long_all_of_the
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(go_build, "TOOLS", tmp_path / ".tools")
-    monkeypatch.setattr(GoModule, "build", lambda _self: None)
+    monkeypatch.setattr(GoModule, "build", lambda _self, _progress: None)
     lines: list[str] = []
     go_build.build([module("kuberay", 2.5), module("etcd", 0.5)], lines.append)
     first, second = lines
