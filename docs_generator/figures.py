@@ -49,6 +49,10 @@ def minutes(plan: Plan) -> tuple[float, float, float]:
     return up.minutes, phases(without_build)[0].minutes, destroy.minutes
 
 
+def _builds_an_image(plan: Plan) -> bool:
+    return any(resource.type == BUILD.type for resource in plan.resources)
+
+
 def row(stack: str, plan: Plan) -> list[str]:
     """The cells of a stack in the table of README.md, under `COLUMNS`."""
     costs = estimate(stack, plan)
@@ -85,9 +89,11 @@ def section(scenario: str, plan: Plan) -> str:
             "A reservation is billed by its contract, used or not, and its price is not known here. On "
             f"demand the same machines would cost {_dollars(dollars)} an hour. "
         )
+    up = f"`up` takes {first:.1f} minutes"
+    if _builds_an_image(plan):
+        up += f" with the first build of the image, and {next_one:.1f} minutes once the image exists"
     times = (
-        f"`up` takes {first:.1f} minutes with the first build of the image, and {next_one:.1f} minutes once "
-        f"the image exists. `destroy` takes {destroy:.1f} minutes. The figures add up the "
+        f"{up}. `destroy` takes {destroy:.1f} minutes. The figures add up the "
         "[durations](../rehearsal.md) in `cloud/` along the critical path. Most durations are guesses, so "
         "these are orders of magnitude."
     )

@@ -89,7 +89,9 @@ def served_model(connection: Connection, name: str = "") -> str:
         names = [str(model["id"]) for model in models]
         adapters = [str(model["id"]) for model in models if model.get("parent")]
     except ODD_ANSWER:
-        raise OperationError(f"{connection.url} is no server of a model: it names none") from None
+        raise OperationError(
+            f"{connection.url} answers, but does not list models as vLLM does; look at what runs there"
+        ) from None
     except (HTTPError, OSError) as error:
         raise connection.broken(error) from None
     if name and name not in names:
@@ -117,7 +119,10 @@ def answer(connection: Connection, model: str, messages: Sequence[Mapping[str, s
     if ending is None:
         raise OperationError("the answer ended in the middle: ask again")
     if ending == "length":
-        raise OperationError("the answer is cut: with its question it exceeds --max-model-len")
+        raise OperationError(
+            "the answer is cut: with its question it is longer than --max-model-len; ask for less, "
+            "or raise it in `vllmArguments`"
+        )
 
 
 def _events(content: BaseHTTPResponse) -> Iterator[Mapping[str, Any]]:

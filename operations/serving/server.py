@@ -52,7 +52,7 @@ def server_of(state: State, stack: str) -> PodServer | RunServer:
         OperationError: When nothing of the stack is up, or nothing of it serves.
     """
     if not state.project:
-        raise OperationError(f"nothing of stack {stack} is up; pulumi up")
+        raise OperationError(f"stack {stack} has no resources; create them with `pulumi up --stack {stack}`")
     server = next(_servers(state), None)
     if not server:
         raise OperationError(

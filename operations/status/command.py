@@ -47,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     state = Backend(options.stack).now()
     project = state.project
     if not project:
-        raise OperationError(f"nothing of stack {options.stack} is up; pulumi up")
+        raise OperationError(
+            f"stack {options.stack} has no resources; create them with `pulumi up --stack {options.stack}`"
+        )
     reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
     looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), reached)
     if options.watch:

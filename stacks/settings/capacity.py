@@ -32,7 +32,10 @@ def _checked_types(*, takes_a_list: bool, takes_a_queue: bool) -> Callable[[Type
                 f"{_KINDS}"
             )
         if _QUEUED in types and len(types) > 1:
-            raise ValueError(f"{_QUEUED} waits until all machines of the job are there; name it alone")
+            raise ValueError(
+                f"{_QUEUED} waits until all machines of the job are there, so a list never gets past it; "
+                "name it alone"
+            )
         if len(types) > 1 and not takes_a_list:
             raise ValueError(f"this scenario takes one kind; name one of {', '.join(types)}")
         return types

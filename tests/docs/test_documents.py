@@ -70,6 +70,15 @@ def test_the_table_of_rooms_is_what_import_linter_holds() -> None:
         assert rooms - {room} - modules == allowed, room
 
 
+def test_the_table_of_decisions_has_every_decision_in_order() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| .+ \| \[(\d+)\]\(adr/(\d+)-[\w-]+\.md\) \|$", page, re.MULTILINE)
+    assert [file for _, file in rows] == sorted(
+        path.name[:4] for path in (ROOT / "docs" / "adr").glob("*.md")
+    )
+    assert all(int(number) == int(file) for number, file in rows)
+
+
 def test_the_table_of_exit_codes_is_that_of_the_trainers() -> None:
     page = (ROOT / "docs" / "training" / "how-a-run-ends.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (.+?) \| (.*?) \|", page, re.MULTILINE)

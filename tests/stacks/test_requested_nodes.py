@@ -80,7 +80,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**A4_ACCELERATE, TYPE: f'["reservation", "{QUEUED}"]', ZONE: "us-central1-b"},
-        f"capacity.type: {QUEUED} waits until all machines of the job are there; name it alone",
+        f"capacity.type: {QUEUED} waits until all machines of the job are there, so a list never "
+        "gets past it; name it alone",
     ),
     (
         {**A4_ACCELERATE, TYPE: QUEUED, ZONE: "us-central1-b"},

@@ -243,7 +243,8 @@ def test_an_error_of_the_server_is_one_line(
         ({"ending": None}, "the answer ended in the middle: ask again"),
         (
             {"ending": "length"},
-            "the answer is cut: with its question it exceeds --max-model-len",
+            "the answer is cut: with its question it is longer than --max-model-len; ask for less, "
+            "or raise it in `vllmArguments`",
         ),
     ],
 )
@@ -275,7 +276,9 @@ def test_what_is_no_server_of_a_model_is_said(
     model.faults[MODELS] = 200, b"<html>Sign in</html>"
     status, _, error = command("ask", *on_gke, "?")
     assert status == 2
-    assert last_line(error).endswith("is no server of a model: it names none")
+    assert last_line(error).endswith(
+        "answers, but does not list models as vLLM does; look at what runs there"
+    )
 
 
 def test_a_model_cannot_write_to_the_terminal_what_is_no_text(
@@ -341,7 +344,9 @@ def test_a_stack_that_is_down_is_said(command: Command, state: Callable[[State],
     state(State())
     status, out, error = command("ask", "--stack", "l4-kueue", "?")
     assert (status, out) == (2, "")
-    assert last_line(error) == "operations ask: nothing of stack l4-kueue is up; pulumi up"
+    assert last_line(error) == (
+        "operations ask: stack l4-kueue has no resources; create them with `pulumi up --stack l4-kueue`"
+    )
 
 
 def test_a_stack_that_does_not_exist_is_said(

@@ -109,7 +109,10 @@ def test_a_stack_that_is_down_has_no_status(
 ) -> None:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
     assert run() == 2
-    assert "nothing of stack l4-kueue is up; pulumi up" in capsys.readouterr().err
+    assert (
+        "stack l4-kueue has no resources; create them with `pulumi up --stack l4-kueue`"
+        in capsys.readouterr().err
+    )
 
 
 def test_follow_shows_one_look_after_the_other_until_it_is_interrupted() -> None:
