@@ -6,6 +6,8 @@ NAME ?=
 STACKS := $(sort $(patsubst Pulumi.%.yaml,%,$(wildcard Pulumi.*.yaml)))
 # A pipeline gets STACK as text that somebody typed: only the shell reads it, quoted. $(STACK) would run a $(shell) in it.
 export STACK NAME FROM
+# .venv is not compiled when it is made. Python does it at the first import, unless this variable forbids to keep the result.
+unexport PYTHONDONTWRITEBYTECODE
 # The engine that `python -m engine` gets where none is installed.
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 
@@ -181,7 +183,7 @@ clean: ## remove what the other targets made
 	rm -rf .venv $(TRAINING) $(MAXTEXT) $(SERVING) $(CHECKOV) .tools .rehearsal .build
 
 # pip installs only uv, by its lines in the locked file: uv takes seconds where pip takes minutes. Nothing is compiled here:
-# Python compiles what a command imports, a fraction of the providers' SDKs. `pulumi install` needs the pip of this .venv.
+# a command imports only a fraction of the providers' SDKs. `pulumi install` needs the pip of this .venv.
 .venv/.ready: requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "there is no $(PYTHON); run make with PYTHON=python3.11 or newer" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -14,7 +14,7 @@ def main() -> int:
         from engine.errors import EngineError, writing
     try:
         with writing():
-            engine = lookup.find(print)
+            engine = lookup.find()
     except EngineError as error:
         print(error, file=sys.stderr)
         return 1
