@@ -166,19 +166,18 @@ def test_an_upload_cut_off_is_not_taken_for_whole_and_the_next_start_finishes_it
 
     def lose_upload(folder: Folder, source: Path, name: str) -> None:
         if name == lost:
-            raise OSError("connection lost")
+            raise ConnectionError("connection lost")
         upload(folder, source, name)
 
     def lose_text(folder: Folder, name: str, text: str, **options: bool) -> None:
         if name == lost:
-            raise OSError("connection lost")
+            raise ConnectionError("connection lost")
         write_text(folder, name, text, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "upload", lose_upload)
         patch.setattr(Folder, "write_text", lose_text)
-        with pytest.raises(OSError, match="connection lost"):
-            again(unfinished, recipe)
+        assert again(unfinished, recipe) == 1
     assert not (unfinished / MARKER).exists()
     assert again(unfinished, recipe) == 0
     assert {path.name: path.read_bytes() for path in (unfinished / "model").iterdir()} == {
@@ -188,14 +187,17 @@ def test_an_upload_cut_off_is_not_taken_for_whole_and_the_next_start_finishes_it
 
 
 def test_a_model_that_fails_its_trial_is_not_published(
-    unfinished: Path, emoji_run: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    unfinished: Path,
+    emoji_run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from transformers import PreTrainedModel
 
     save = PreTrainedModel.save_pretrained
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", lambda self, to: save(self.float(), to))
-    with pytest.raises(RuntimeError, match="is in \\['F32'\\], not bf16"):
-        again(unfinished, emoji_run.parent / "recipe.yaml")
+    assert again(unfinished, emoji_run.parent / "recipe.yaml") == 2
+    assert "is in ['F32'], not bf16" in capsys.readouterr().err
     assert not (unfinished / MARKER).exists()
     assert not (unfinished / "model").exists()
 

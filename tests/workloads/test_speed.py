@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ending.errors import InputError
 from finetune.prefix import split_off_prefix
 from finetune.recipe import load_recipe
 from finetune.tokens import NOT_TRAINED
@@ -72,7 +73,7 @@ def test_rows_that_are_not_packed_are_refused_rather_than_mixed(tiny: Path) -> N
 
     base = Model(name=str(tiny / "text-model"), quantization="none", precision="fp32")
     model = load_model(base, torch.device("cpu"), packed=True)
-    with pytest.raises(ValueError, match="attends within the rows of a pack"):
+    with pytest.raises(InputError, match=r"no bounds of the rows in a pack .* training\.packing to false"):
         model(input_ids=torch.tensor([[2, 5, 6]]))
 
 

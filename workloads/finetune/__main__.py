@@ -19,26 +19,23 @@ Exit codes: ending/exit_codes.py.
 
 import argparse
 import os
-import re
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ending.command_line import add_common_options, count
-from ending.errors import InputError, PassingError, causes, one_line
+from ending.errors import InputError, PassingError
 from ending.exit_codes import FINAL, Exit
 from ending.ray_job import stop_own_job
 from ending.recipe_file import RecipeError
 from ending.remembered import remember, remembered
 from ending.time_limit import Limits, TimeLimit
+from ending.weather import in_one_line
 from finetune.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
     from finetune.checkpoint import RunFolder
-
-# The words of the system and safetensors, and those of torch, for a full disk.
-FULL_DISK = re.compile("No space left on device|PytorchStreamWriter failed writing")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,27 +46,19 @@ def main(arguments: list[str] | None = None) -> int:
     if not (trains_nothing or options.dry_run or (options.storage and options.run)):
         parser.error("--storage and --run are required, except with --dry-run")
     try:
-        if trains_nothing:
-            return trains_nothing(options)
-        if options.dry_run:
-            return _dry_run(options)
-        recipe = _recipe(options)
-        _check_together(options)
-        code = _run(recipe, options)
+        with in_one_line():
+            if trains_nothing:
+                return trains_nothing(options)
+            if options.dry_run:
+                return _dry_run(options)
+            recipe = _recipe(options)
+            _check_together(options)
+            code = _run(recipe, options)
     except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = Exit.BAD_INPUT
     except PassingError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        return Exit.FAILED
-    # torch's CheckpointException, which sharded training raises, is no Exception.
-    except BaseException as error:
-        reasons = [one_line(cause) for cause in causes(error) if FULL_DISK.search(str(cause))]
-        if not reasons or isinstance(error, SystemExit | KeyboardInterrupt):
-            raise
-        remedy = "a disk is full; with more room the same command goes on from the newest checkpoint"
-        # The text of CheckpointException is the tracebacks of all ranks.
-        print(f"error: {remedy}: {min(reasons, key=len)}", file=sys.stderr, flush=True)
         return Exit.FAILED
     if options.command == "ray" and code in FINAL:
         stop_own_job(code)
@@ -156,10 +145,11 @@ def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: b
         print(f"error: {limit.sentence}", file=sys.stderr, flush=True)
         return Exit.LIMIT_REACHED
     try:
-        if first:
-            recipe = run.pinned(recipe)
-            _check_inputs(recipe)
-        return _train(recipe, run, limit, options)
+        with in_one_line():
+            if first:
+                recipe = run.pinned(recipe)
+                _check_inputs(recipe)
+            return _train(recipe, run, limit, options)
     except InputError as error:
         if first:
             remember(run.folder, str(error))

@@ -59,7 +59,7 @@ def check_adapter(recipe: Recipe, base: Any) -> None:
     if not lora.target_modules and (line := left_out(base, str(config.target_modules), lora)):
         print(line, flush=True)
     try:
-        adapted = get_peft_model(base, config)
+        adapted: Any = get_peft_model(base, config)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise InputError(f"lora: peft cannot adapt {type(base).__name__}: {one_line(error)}") from error
     changed = {name for name, module in adapted.base_model.model.named_modules() if hasattr(module, "lora_A")}

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
 
+from ending.errors import PassingError
 from finetune.model import auto_class, load_model
 from finetune.sections import Model
 
@@ -33,7 +34,7 @@ def choose_weights(model: Any, pictures: bool) -> None:
 
 
 def check_weights(model: Any, checkpoint: Path) -> None:
-    """Raises RuntimeError unless the saved weights are finite and all there.
+    """Raises PassingError unless the saved weights are finite and all there.
 
     A rank checks its own part of a sharded checkpoint, in memory.
     """
@@ -43,10 +44,10 @@ def check_weights(model: Any, checkpoint: Path) -> None:
     for tensor in tensors:
         count += tensor.numel()
         if not torch.isfinite(tensor).all():
-            raise RuntimeError(f"{checkpoint.name} has a weight that is not finite")
+            raise PassingError(f"{checkpoint.name} has a weight that is not finite")
     wanted = sum(weight.numel() for weight in unique.values())
     if count != wanted:
-        raise RuntimeError(f"{checkpoint.name} has {count:,} weights, and the model {wanted:,}")
+        raise PassingError(f"{checkpoint.name} has {count:,} weights, and the model {wanted:,}")
 
 
 def load_into(model: Any, checkpoint: Path) -> None:

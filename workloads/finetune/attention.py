@@ -104,9 +104,9 @@ def attend_within_rows(
     """Causal attention within the rows of one pack, with the signature that transformers calls.
 
     `cu_seq_lens_q` has the bounds of the rows. The tokens before the first bound are the prefix of every row.
-    `query` is `[1, heads, tokens, width]`, the result `[1, tokens, heads, width]`. Raises ValueError for a
-    batch that is not one pack: its rows would attend to its padding. Raises InputError for an argument that
-    may change the scores, such as `softcap`: to leave it out would train another model.
+    `query` is `[1, heads, tokens, width]`, the result `[1, tokens, heads, width]`. Raises InputError for a
+    batch that is not one pack: its rows would attend to its padding. The same for an argument that may change
+    the scores, such as `softcap`: to leave it out would train another model.
     """
     names = {name for name, value in others.items() if value is not None and value is not False}
     unknown = sorted(names - NO_EFFECT)
@@ -118,7 +118,10 @@ def attend_within_rows(
             "set training.packing to false"
         )
     if cu_seq_lens_q is None or len(query) != 1:
-        raise ValueError("this model attends within the rows of a pack, and was given none (cu_seq_lens_q)")
+        raise InputError(
+            f"{type(module).__name__} is given no bounds of the rows in a pack (cu_seq_lens_q); set "
+            "training.packing to false"
+        )
     if cu_seq_lens_q not in _rows:
         _rows[cu_seq_lens_q] = _find_rows(cu_seq_lens_q, query.device)
     rows: _Rows = _rows[cu_seq_lens_q]

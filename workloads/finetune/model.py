@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ending.errors import InputError, one_line
+from ending.errors import InputError, PassingError, one_line
 from finetune.families import auto_class, takes_pictures, text_attention, why_not_packed
 from finetune.quantized import plain_weights, quantized_problems
 from finetune.recipe import Recipe
@@ -204,15 +204,15 @@ def _set_padding(tokenizer: Any, rows: int) -> None:
 
 
 def verify_adapter(trained: "dict[str, torch.Tensor]", directory: Path) -> None:
-    """Raises RuntimeError unless the saved adapter has the trained weights, all of them finite."""
+    """Raises PassingError unless the saved adapter has the trained weights, all of them finite."""
     import torch
     from peft import load_peft_weights
 
     saved = load_peft_weights(str(directory), device="cpu")
     if trained.keys() != saved.keys():
-        raise RuntimeError(f"the adapter in {directory} has other weights than the trained one")
+        raise PassingError(f"the adapter in {directory} has other weights than the trained one")
     for name, weight in trained.items():
         if not torch.isfinite(weight).all() or not torch.equal(weight, saved[name].to(weight)):
-            raise RuntimeError(
+            raise PassingError(
                 f"the adapter in {directory} differs from the trained one, or is not finite, at {name}"
             )

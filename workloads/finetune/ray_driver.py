@@ -15,11 +15,13 @@ from ray.train.torch import TorchTrainer
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
-from ending.errors import InputError
+from ending.errors import InputError, PassingError
 from ending.exit_codes import Exit
 from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
+from ending.recipe_file import RecipeError
 from ending.remembered import SUBMISSION, remember, remembered, submission
 from ending.time_limit import Limits, TimeLimit
+from ending.weather import in_one_line
 from finetune.checkpoint import RunFolder
 from finetune.driver import Request
 from finetune.recipe import Recipe
@@ -85,14 +87,15 @@ def train_on_worker(config: dict[str, Any]) -> None:
     if limit.reached() or remembered(run.folder):
         return
     try:
-        driver = RayDriver()
-        outcome = train(config["recipe"], run, driver, limit)
-    except InputError as error:
-        if first:
-            remember(run.folder, str(error))
+        with in_one_line():
+            driver = RayDriver()
+            outcome = train(config["recipe"], run, driver, limit)
+    except (InputError, RecipeError) as error:
+        # Any worker's: Ray starts all of them again, unless they find it.
+        remember(run.folder, str(error))
         raise
     if not (outcome.finished or outcome.limit_reached):
-        raise RuntimeError(f"training stopped after step {outcome.step} of {outcome.steps}")
+        raise PassingError(f"training stopped after step {outcome.step} of {outcome.steps}")
 
 
 class RayDriver:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError
+from ending.weather import in_one_line
 from finetune.all_weights import load_saved, save_whole
 from finetune.checkpoint import RunFolder, adapter_in
 from finetune.merge import complete_model, merge_adapter
@@ -57,14 +58,16 @@ def publish_result(
     if not first:
         return
     results = {"adapter": run.upload_result("adapter", adapter_in(trained))} if recipe.lora else {}
-    if not recipe.lora and model is None:
-        save_whole(load_saved(recipe.model, trained, arguments.device), folder)
-    if not recipe.lora:
-        complete_model(published, folder, arguments.device)
-    elif recipe.training.result == "model":
-        merge_adapter(recipe.model, published, trained, folder, arguments.device)
-    else:
-        _keep_base(recipe, run, published)
+    kept = f"{run.folder.uri}/adapter is whole" if recipe.lora else "the newest checkpoint is kept"
+    with in_one_line(f"the model is not published ({kept})"):
+        if not recipe.lora and model is None:
+            save_whole(load_saved(recipe.model, trained, arguments.device), folder)
+        if not recipe.lora:
+            complete_model(published, folder, arguments.device)
+        elif recipe.training.result == "model":
+            merge_adapter(recipe.model, published, trained, folder, arguments.device)
+        else:
+            _keep_base(recipe, run, published)
     if folder.exists():
         results["model"] = run.upload_result("model", sorted(folder.iterdir()))
     run.finish(results, summary)
