@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from engine.project import ROOT
+from tests.checkout_files import checkout_files
 
 CONFIG: dict[str, Any] = json.loads((ROOT / "renovate.json").read_text())
-LOCKED = sorted(
-    path.with_suffix(".txt")
-    for folder in (".", "workloads/finetune", "workloads/maxtext", "rehearsal/running_pods/vllm-cpu")
-    for path in (ROOT / folder).glob("*.in")
-)
+LOCKED = [ROOT / name for name in checkout_files("*.txt") if " --hash=" in (ROOT / name).read_text()]
 # Options that Renovate 44 accepts in the header of a locked file. It gives up on any other option.
 # lib/modules/manager/pip-compile/common.ts
 UV_OPTIONS = {"--universal", "--generate-hashes", "--python-version", "--output-file", "--constraint"}
@@ -82,6 +79,10 @@ def test_every_locked_file_is_found_and_can_be_locked_by_renovate(file: Path) ->
     words = file.read_text().splitlines()[1].removeprefix("#").split()
     options = {word.split("=")[0] for word in words if word.startswith("--")}
     assert {"--generate-hashes", "--output-file"} <= options <= UV_OPTIONS
+
+
+def test_every_list_of_requirements_is_locked() -> None:
+    assert LOCKED == [ROOT / name.replace(".in", ".txt") for name in checkout_files("*.in")]
 
 
 def test_make_lock_runs_the_command_of_every_locked_file() -> None:
