@@ -123,7 +123,7 @@ endif
 setup: .venv/.ready $(TRAINING)/.ready ## both environments and the Pulumi engine
 	$(BIN)/python -m engine
 
-hooks: .venv/.ready ## lint, types and a scan for secrets before every commit
+hooks: .venv/.ready ## before every commit: lint, types, imports, dead code, prose, a scan for secrets
 	@$(BIN)/pre-commit install
 
 check: .venv/.ready ## lint, format, types, who imports whom, dead code, requirements, secrets: each at zero

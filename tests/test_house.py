@@ -10,9 +10,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 from engine.project import ROOT, known_stacks
 from tests.checkout_files import checkout_files
+from tests.docs.documents import DOCUMENTS
 
 
 def known_stack(name: str) -> subprocess.CompletedProcess[str]:
@@ -143,6 +145,18 @@ def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> N
         check=False,
     )
     assert done.returncode == 1 and "Token of Hugging Face" in done.stdout
+
+
+def test_a_commit_is_checked_by_what_make_check_runs() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    makefile = (ROOT / "Makefile").read_text()
+    (check,) = re.findall(r"^check: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    commands = re.findall(r"\$\(BIN\)/([\w-]+)", check)
+    assert commands.count("python") == 1 and "-m deptry" in check
+    assert {hook["entry"].split()[0].removeprefix(".venv/bin/") for hook in hooks} == set(commands)
+    (prose,) = [hook for hook in hooks if hook["entry"] == ".venv/bin/python -m tests.docs.prose"]
+    names = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+    assert [name for name in names if not re.search(prose["files"], name)] == []
 
 
 def test_no_room_imports_tests() -> None:

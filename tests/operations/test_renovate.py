@@ -82,7 +82,7 @@ def test_every_locked_file_is_found_and_can_be_locked_by_renovate(file: Path) ->
 
 
 def test_every_list_of_requirements_is_locked() -> None:
-    assert LOCKED == [ROOT / name.replace(".in", ".txt") for name in checkout_files("*.in")]
+    assert [ROOT / name.replace(".in", ".txt") for name in checkout_files("*.in")] == LOCKED
 
 
 def test_make_lock_runs_the_command_of_every_locked_file() -> None:
