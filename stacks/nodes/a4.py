@@ -1,4 +1,4 @@
-"""A4 machines (8 B200 each): the settings of their capacity, and the size of a pod that has one to itself."""
+"""A4 machines (8 B200 each): their settings, a pod that has one to itself, and the nodes of a job."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +9,13 @@ from pydantic import Field
 
 from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES
 from components.capacity.capacity_chain import CapacityChain
+from components.capacity.node_needs import NodeNeeds
+from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
 from components.cluster.capacity import CapacityType
+from stacks import pins
 from stacks.nodes.job_nodes import JobNodes
+from stacks.nodes.placement import Placement, QueuedJob
+from stacks.platform import StackContext
 from stacks.settings.capacity import (
     CapacityMinutes,
     CapacityTypes,
@@ -22,6 +27,7 @@ from stacks.settings.capacity import (
 )
 from stacks.settings.model import ConfigModel, Hint, rule
 from stacks.settings.project import REGION, Project
+from stacks.training.platform import TrainingPlatform
 
 MACHINE: Final = MACHINES["a4-highgpu-8g"]
 GPUS_PER_NODE: Final = MACHINE.count
@@ -151,3 +157,33 @@ class A4CapacityOrQueue(A4Capacity):
 def a4_nodes(capacity: A4Capacity, pods: int) -> JobNodes:
     """The nodes of a job whose pods have an A4 machine each."""
     return JobNodes(chain=capacity.chain, machine=MACHINE, labels=NODE_LABELS, pods=pods)
+
+
+def place_on_a4(
+    stack: StackContext,
+    capacity: A4Capacity,
+    nodes: JobNodes,
+    platform: TrainingPlatform,
+    framework: str,
+    run_hours: int | None = None,
+) -> Placement:
+    """Declares what the pods of a job need to get their nodes. For the arguments see `QueuedJob`."""
+    job = QueuedJob(framework=framework, image=platform.image, run_hours=run_hours)
+    return nodes.place(stack, platform, job, _needs_of_transport(stack, capacity, platform))
+
+
+def _needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: TrainingPlatform) -> NodeNeeds:
+    """Declares what pods need for the transport of the settings. TCP needs nothing."""
+    if capacity.transport == "tcp":
+        return NodeNeeds()
+    network = RdmaNetwork(
+        stack.name,
+        RdmaNetworkArgs(
+            cluster=platform.cluster,
+            namespace=platform.namespace,
+            bucket=platform.bucket,
+            plugin_image=pins.NCCL_PLUGIN_IMAGE,
+            cards=MACHINE.count,  # one for each GPU
+        ),
+    )
+    return network.needs

@@ -64,6 +64,11 @@ class JobNodes:
             return Way.QUEUE
         return Way.CLASS if self.chain.has_classes else Way.LABELS
 
+    @property
+    def moves(self) -> bool:
+        """Whether the job moves from one capacity to the next, as a whole."""
+        return self.way is Way.QUEUE
+
     def standard(self, region: str) -> StandardNodes | None:
         """The place of nodes on a Standard cluster. None on Autopilot."""
         if self.way is not Way.REQUEST:

@@ -14,9 +14,8 @@ from stacks.nodes.a4 import (
     POD_SIZE,
     A4CapacityOrQueue,
     a4_nodes,
+    place_on_a4,
 )
-from stacks.nodes.placement import QueuedJob
-from stacks.nodes.transport import needs_of_transport
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
 from stacks.settings.bucket import Bucket
@@ -88,8 +87,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         nodes=nodes.standard(stack.region),
         more_images=nodes.images(stack),
     )
-    queued = QueuedJob(framework="batch/job", image=platform.image, run_hours=training.max_run_hours)
-    placement = nodes.place(stack, platform, queued, needs_of_transport(stack, capacity, platform))
+    placement = place_on_a4(stack, capacity, nodes, platform, "batch/job", training.max_run_hours)
     run = run_name(training, platform.code, platform.image, *training.sized(settings.nodes))
     pods = TorchrunNodes(
         count=settings.nodes,

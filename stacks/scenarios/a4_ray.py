@@ -1,5 +1,6 @@
 """a4-ray: fine-tunes Gemma 3 for vision on A4 nodes (8 B200 each), with Ray on GKE Autopilot."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pulumi
@@ -7,6 +8,7 @@ from pydantic import Field
 
 from cloud.machines import B200
 from components.base.fingerprint import joined
+from components.base.pod_patch import PodPatch
 from components.workload.ray import RAY_WORKERS, RayCluster, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.monitoring import GPUS, gke_monitoring
@@ -17,10 +19,8 @@ from stacks.nodes.a4 import (
     POD_SIZE,
     A4Capacity,
     a4_nodes,
+    place_on_a4,
 )
-from stacks.nodes.job_nodes import Way
-from stacks.nodes.placement import Placement, QueuedJob
-from stacks.nodes.transport import needs_of_transport
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
 from stacks.settings.bucket import Bucket
@@ -64,7 +64,7 @@ class Settings(ConfigModel):
 
     @rule("rayCluster")
     def _cluster_can_be_moved(self) -> None:
-        if self.ray_cluster == "shared" and a4_nodes(self.capacity, self.workers).way is Way.QUEUE:
+        if self.ray_cluster == "shared" and a4_nodes(self.capacity, self.workers).moves:
             raise ValueError(
                 "a list of capacities moves a job with its nodes, and a shared cluster keeps them; choose "
                 "perJob, or one capacity.type"
@@ -89,14 +89,13 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ray_operator=True,
         more_images=nodes.images(stack),
     )
-    queued = QueuedJob(framework="ray.io/rayjob", image=platform.image)
-    placement = nodes.place(stack, platform, queued, needs_of_transport(stack, capacity, platform))
+    placement = place_on_a4(stack, capacity, nodes, platform, "ray.io/rayjob")
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
         image=platform.image,
         service_account=platform.account.account_name,
-        workers=_workers(settings, placement),
+        workers=_workers(settings, placement.selector, placement.patch),
         tokens=platform.tokens,
         depends_on=[*platform.depends_on, *placement.depends_on],
     )
@@ -134,15 +133,15 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def _workers(settings: Settings, placement: Placement) -> RayWorkers:
+def _workers(settings: Settings, selector: Mapping[str, str], patch: PodPatch) -> RayWorkers:
     """One pod per A4 node, with all GPUs of the node."""
     return RayWorkers(
         group="b200",
         replicas=settings.workers,
         annotations=settings.capacity.chain.pod_annotations(),
         size=POD_SIZE,
-        node_selector=placement.selector,
+        node_selector=selector,
         shared_memory=POD_SHARED_MEMORY,
         scratch=POD_SCRATCH,
-        patch=placement.patch,
+        patch=patch,
     )
