@@ -12,7 +12,7 @@ from components.capacity.capacity_chain import CapacityChain, class_name
 from components.capacity.compute_class import CLASS_LABEL
 from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
-from stacks.nodes.l4 import autopilot_selector, disk_gb, require_l4
+from stacks.nodes.l4 import autopilot_selector, disk_gb, pod_size, require_l4
 from stacks.nodes.placement import declare_classes
 from stacks.platform import GkePlatform, StackContext
 from stacks.settings.capacity import (
@@ -91,6 +91,16 @@ class L4Nodes(ConfigModel):
     def machine(self) -> Machine:
         """Machine of the nodes, in the catalogue."""
         return G2_MACHINES[self.machine_type]
+
+    @property
+    def pod_size(self) -> dict[str, str]:
+        """Requests and limits of a pod."""
+        return pod_size(self.machine, GPUS_PER_POD)
+
+    @property
+    def disk_gb(self) -> int:
+        """Size in GB of a node's boot disk."""
+        return disk_gb(self.machine, GPUS_PER_POD)
 
     @property
     def autopilot(self) -> bool:
@@ -226,7 +236,7 @@ def l4_nodes(
                 zones=nodes.zones_in(stack.region),
                 minimum=nodes.minimum,
                 maximum=nodes.nodes,
-                disk_gb=disk_gb(nodes.machine, GPUS_PER_POD),
+                disk_gb=nodes.disk_gb,
                 capacity=capacity,
                 node_labels={_CAPACITY_LABEL: class_name(capacity)} if several.is_list else None,
                 run_hours=run_hours,

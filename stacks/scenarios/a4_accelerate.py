@@ -18,13 +18,9 @@ from stacks.nodes.a4 import (
 )
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
-from stacks.settings.bucket import Bucket
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Default, rule
-from stacks.settings.project import Project
-from stacks.training.fit import Fit
+from stacks.settings import Bucket, Cluster, ConfigModel, Default, Project, rule
 from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
-from stacks.training.settings import FineTuning, TrainingImage
+from stacks.training.settings import FineTuning, Fit, TrainingImage
 from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
 

@@ -27,14 +27,11 @@ from components.workload.cloud_run import (
 )
 from stacks.platform import StackContext
 from stacks.serving import questions, vllm
-from stacks.settings.bucket import Bucket
-from stacks.settings.model import ConfigModel, Default, Hint, rule
-from stacks.settings.project import AccountAddress, Project
-from stacks.settings.subnet import Subnet, subnet_id
-from stacks.training.fit import Fit
+from stacks.settings import AccountAddress, Bucket, ConfigModel, Default, Hint, Project, Subnet, rule
+from stacks.settings.subnet import subnet_id
 from stacks.training.image import training_image
 from stacks.training.platform import ENDING, run_name, uploaded_data
-from stacks.training.settings import FINETUNE, FineTuning, TrainingImage
+from stacks.training.settings import FINETUNE, FineTuning, Fit, TrainingImage
 from stacks.training.tokens import declare_tokens
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.

@@ -12,20 +12,15 @@ from components.queue.queue import Queue, QueueArgs
 from components.workload.batch_job import BatchJob
 from components.workload.model_server import Autoscaling, ModelServer, ModelServerArgs
 from stacks.monitoring import GPUS, QUEUE, gke_monitoring
-from stacks.nodes.l4 import disk_gb, pod_size
 from stacks.nodes.l4_nodes import GPUS_PER_POD, TRAINING_PODS, L4Nodes, l4_nodes
 from stacks.nodes.queue import declare_keeper, declare_kueue, images_of_kueue
 from stacks.platform import WORKLOADS, StackContext, StandardNodes
 from stacks.serving import questions, vllm
 from stacks.serving.hub_model import HubModel
 from stacks.serving.served_run import NOTHING_MOUNTED, declare_served_run, values_of
-from stacks.settings.bucket import Bucket
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Default, Hint, rule
-from stacks.settings.project import Project
-from stacks.training.fit import Fit
+from stacks.settings import Bucket, Cluster, ConfigModel, Default, Hint, Project, rule
 from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
-from stacks.training.settings import FineTuning, TrainingImage
+from stacks.training.settings import FineTuning, Fit, TrainingImage
 from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
@@ -193,7 +188,7 @@ def _queue(
         ready_minutes=_READY_MINUTES + max(minutes.values(), default=0),
     )
     machine, number = nodes.machine, nodes.nodes
-    disk = allocatable_disk_gib(disk_gb(machine, GPUS_PER_POD))
+    disk = allocatable_disk_gib(nodes.disk_gb)
     queue = Queue(
         stack.name,
         QueueArgs(
@@ -255,7 +250,7 @@ def _server(
                 "rollout": vllm.NO_GAP if settings.serve == "run" else vllm.WITHOUT_SPARE,
                 "serviceAccount": account.account_name,
                 "nodeSelector": settings.nodes.pod_selector,
-                "size": pod_size(settings.nodes.machine, GPUS_PER_POD),
+                "size": settings.nodes.pod_size,
                 "image": settings.serving.server_image(stack.project).uri,
                 **values,
             },
@@ -276,7 +271,7 @@ def _fine_tune(
 ) -> BatchJob:
     pods = TorchrunNodes(
         count=TRAINING_PODS,
-        size=pod_size(settings.nodes.machine, GPUS_PER_POD),
+        size=settings.nodes.pod_size,
         selector=settings.nodes.pod_selector,
         shared_memory="8Gi",
         scratch="64Gi",

@@ -14,10 +14,7 @@ from stacks.nodes.l4 import DRIVER, pod_size, require_l4
 from stacks.platform import WORKLOADS, StackContext, gke_platform
 from stacks.serving import questions, vllm
 from stacks.serving.served_run import declare_served_run, values_of
-from stacks.settings.capacity import CapacityList
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Hint, rule
-from stacks.settings.project import Project
+from stacks.settings import CapacityList, Cluster, ConfigModel, Hint, Project, rule
 
 # A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
 # those of the GPU, because the weights go through memory.

@@ -17,11 +17,7 @@ from stacks import pins
 from stacks.monitoring import TPUS, gke_monitoring
 from stacks.platform import StackContext, StandardNodes
 from stacks.serving.served_run import command_to_serve
-from stacks.settings.bucket import Bucket
-from stacks.settings.capacity import OneCapacity
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Hint, rule
-from stacks.settings.project import Project
+from stacks.settings import Bucket, Cluster, ConfigModel, Hint, OneCapacity, Project, rule
 from stacks.training.maxtext import MaxTextImage, MaxTextTraining
 from stacks.training.platform import (
     TrainingPlatform,

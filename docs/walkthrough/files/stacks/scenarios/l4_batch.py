@@ -9,11 +9,7 @@ from components.cluster.capacity import CapacityType
 from components.image.image import Image
 from components.workload.batch_job import BatchJob, BatchJobArgs
 from stacks.platform import StackContext, gke_platform
-from stacks.settings.bucket import Bucket
-from stacks.settings.capacity import OneCapacity
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Default, Hint, parsed_by
-from stacks.settings.project import Project
+from stacks.settings import Bucket, Cluster, ConfigModel, Default, Hint, OneCapacity, Project, parsed_by
 from stacks.training.settings import MaxRunHours
 
 

@@ -8,10 +8,7 @@ from pydantic import Field
 from components.image.image import Image
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.platform import StackContext, gke_platform
-from stacks.settings.capacity import OneCapacity
-from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Hint, parsed_by
-from stacks.settings.project import Project
+from stacks.settings import Cluster, ConfigModel, Hint, OneCapacity, Project, parsed_by
 
 
 class Settings(ConfigModel):

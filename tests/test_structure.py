@@ -1,0 +1,82 @@
+"""What a reader of the code may rely on: a scenario is read in few files, folders are small, rules are typed."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import stacks
+from engine.project import ROOT
+from stacks.settings.model import ConfigModel, places_of, rules_of, topics_asked, topics_of
+from tests.checkout_files import checkout_files
+
+SCENARIOS = sorted(stacks.scenario_modules())
+# The trainer's own folders come with the next change that begins every run anew.
+FLAT = {"workloads/finetune"}
+
+
+def settings_of(scenario: str) -> type[ConfigModel]:
+    return stacks.scenario_modules()[scenario].Settings
+
+
+def models_of(scenario: str) -> set[type[ConfigModel]]:
+    """The classes that a reader of a scenario's `Settings` has to know."""
+    model = settings_of(scenario)
+    return {
+        kind
+        for owner in (model, *topics_of(model).values())
+        for kind in owner.__mro__
+        if issubclass(kind, ConfigModel)
+    }
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_settings_of_a_scenario_are_at_most_9_classes_in_8_files(scenario: str) -> None:
+    models = models_of(scenario)
+    assert len(models) <= 9
+    assert len({model.__module__ for model in models}) <= 8
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_imports_at_most_12_modules_of_stacks(scenario: str) -> None:
+    file = ROOT / "stacks/scenarios" / f"{scenario.replace('-', '_')}.py"
+    modules = {
+        node.module
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("stacks")
+    }
+    assert len(modules) <= 12
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_key_belongs_to_one_topic_and_every_rule_to_a_key(scenario: str) -> None:
+    model = settings_of(scenario)
+    # It raises an error if two topics have the same key.
+    places = places_of(model)
+    topics = topics_of(model)
+    assert {place.topic for place in places.values()} <= {"", *topics}
+    for owner in (model, *topics.values()):
+        for key, method in rules_of(owner):
+            assert key in places
+            assert all(
+                any(issubclass(topic, kind) for topic in topics.values()) for kind in topics_asked(method)
+            )
+
+
+def test_no_rule_reads_another_field_by_its_name_as_a_string() -> None:
+    for name in checkout_files("stacks/*.py"):
+        text = (ROOT / name).read_text()
+        assert "ValidationInfo" not in text and "info.data" not in text, name
+
+
+def test_no_folder_of_code_has_more_than_15_files() -> None:
+    names = [name for name in checkout_files("*.py") if not name.startswith("tests/")]
+    folders = Counter(str(Path(name).parent) for name in names if not name.endswith("__init__.py"))
+    assert len(folders) > 30
+    assert {folder: count for folder, count in folders.items() if count > 15 and folder not in FLAT} == {}
+
+
+def test_a_component_is_in_the_folder_of_its_part() -> None:
+    loose = [path.name for path in (ROOT / "components").glob("*.py") if path.name != "__init__.py"]
+    assert loose == []
