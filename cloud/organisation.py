@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from cloud import cloudbuild, compute, container, kms, run, secretmanager, serviceaccount, storage
 from cloud.inputs import is_set, objects, texts
 from cloud.record import Inputs
+from cloud.services import cloudbuild, compute, container, kms, run, secretmanager, serviceaccount, storage
 
 _WEEK_S: Final = 7 * 24 * 3600
 

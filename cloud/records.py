@@ -1,4 +1,4 @@
-"""Finds all records in the modules of this package.
+"""Finds all records in the modules of `cloud.services`.
 
 There is no list to maintain. A record that no other module uses has a name with a leading underscore.
 """
@@ -10,9 +10,9 @@ from functools import cache
 from itertools import chain
 from typing import Final
 
-import cloud
-from cloud.kubernetes import CUSTOM
+from cloud import services
 from cloud.record import Inputs, Operation, Record
+from cloud.services.kubernetes import CUSTOM
 
 # Groups of the kinds that Kubernetes itself has. GKE has permissions of their own for these.
 _NATIVE: Final = (
@@ -28,7 +28,7 @@ class NoRecordError(LookupError):
 @cache
 def every() -> Mapping[str, Record]:
     """All records by type token."""
-    modules = pkgutil.iter_modules(cloud.__path__, f"{cloud.__name__}.")
+    modules = pkgutil.iter_modules(services.__path__, f"{services.__name__}.")
     values = chain.from_iterable(vars(importlib.import_module(module.name)).values() for module in modules)
     return {value.type: value for value in values if isinstance(value, Record)}
 
@@ -46,7 +46,7 @@ def of(type_token: str) -> Record:
     if package == "kubernetes" and service not in _NATIVE:
         return CUSTOM
     file = package if package == "kubernetes" else service
-    raise NoRecordError(f"nothing is known of {type_token}: add a record to cloud/{file}.py")
+    raise NoRecordError(f"nothing is known of {type_token}: add a record to cloud/services/{file}.py")
 
 
 def minutes(type_token: str, operation: Operation, inputs: Inputs) -> float:

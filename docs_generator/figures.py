@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from cloud.cloudbuild import BUILD
+from cloud.services.cloudbuild import BUILD
 from docs_generator.parts import table
 from engine.configuration import configuration
 from engine.plan import Plan

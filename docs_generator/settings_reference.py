@@ -84,8 +84,8 @@ def _row(key: str, field: FieldInfo, *, whole: bool) -> list[str]:
     """The row of a key, with the whole description or its first sentence."""
     description = str(field.description)
     values = f"secret: {values_of(field)}" if is_secret(field) else values_of(field)
-    said = description if whole else f"{description.partition('. ')[0].rstrip('.')}."
-    return [f"`{key}`", said, values, _default(field)]
+    text = description if whole else f"{description.partition('. ')[0].rstrip('.')}."
+    return [f"`{key}`", text, values, _default(field)]
 
 
 def _title(kind: type[ConfigModel]) -> str:

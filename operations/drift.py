@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from typing import Final
 
-from cloud.container import CLUSTER
+from cloud.services.container import CLUSTER
 from engine.project import ROOT, known_stacks
 from operations import network_policies
 from operations.errors import OperationError

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cloud.container import CLUSTER
+from cloud.services.container import CLUSTER
 from operations.errors import ODD_ANSWER, CallError
 from operations.google.clients import Clients
 from operations.previews.changes import Change, Kind, Property

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from cloud import records, serviceusage
+from cloud import records
 from cloud.inputs import at, is_set, is_unknown, texts
-from cloud.kubernetes import CLUSTER_SCOPED, chips_of
 from cloud.nodes import node_labels
 from cloud.record import Problem
+from cloud.services import serviceusage
+from cloud.services.kubernetes import CLUSTER_SCOPED, chips_of
 from engine.plan import Plan, Planned
 from rehearsal import rules
 from rehearsal.fakes.cloud import CLUSTER, NODE_POOL

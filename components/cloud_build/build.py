@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from cloud.cloudbuild import OPEN_REGIONS
 from cloud.credentials import CredentialSettings
+from cloud.services.cloudbuild import OPEN_REGIONS
 from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
 from components.base.clock import Clock, Interrupted
 from components.base.once import OnceError

@@ -5,7 +5,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from cloud.iam import MEMBER
+from cloud.services.iam import MEMBER
 from components.base.account import run_as
 from components.base.component import Args, Component
 from components.cluster.namespace import Namespace

@@ -10,10 +10,11 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
-from cloud import cloudbuild, container, iam, records, run
+from cloud import records
 from cloud.inputs import at, texts
 from cloud.machines import L4, MACHINES, V6E, Accelerator, Machine
 from cloud.quantity import quantity
+from cloud.services import cloudbuild, container, iam, run
 from operations.checks.places import zones_with
 from operations.checks.quotas import HYPERDISKS
 from operations.cost.prices import catalog_prices, known

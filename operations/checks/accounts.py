@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cloud.iam import ACT_AS
+from cloud.services.iam import ACT_AS
 from operations.checks.policies import Members, members_of
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown

@@ -19,7 +19,7 @@ from huggingface_hub.utils import build_hf_headers
 from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
-from cloud.secretmanager import SECRET
+from cloud.services.secretmanager import SECRET
 from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown

@@ -8,8 +8,8 @@ import requests
 from requests.utils import parse_dict_header
 from tenacity import retry_if_exception_type, retry_if_result
 
-from cloud.artifactregistry import REPOSITORY
 from cloud.inputs import is_unknown
+from cloud.services.artifactregistry import REPOSITORY
 from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown

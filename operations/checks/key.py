@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from cloud.kms import AGENTS, ENCRYPTER
+from cloud.services.kms import AGENTS, ENCRYPTER
 from operations.checks.policies import Members, members_of
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, unknown

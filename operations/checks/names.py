@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cloud import records
 from cloud.inputs import is_unknown
-from cloud.storage import BUCKET
+from cloud.services.storage import BUCKET
 from engine.errors import EngineError
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning

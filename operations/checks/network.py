@@ -1,6 +1,6 @@
 """Checks a subnet that the stack does not create: the setting `subnet`.
 
-The plan itself checks the ranges of the stack's own subnets (cloud/compute.py).
+The plan itself checks the ranges of the stack's own subnets (cloud/services/compute.py).
 """
 
 import re
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final
 
-from cloud.container import CLUSTER
 from cloud.inputs import texts
+from cloud.services.container import CLUSTER
 from operations.checks.shared_network import check_host
 from operations.cost.machines import cloud_run_of, machines_of
 from operations.errors import CallError

@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from cloud import iam, records, run
-from cloud.serviceaccount import ACCOUNT
-from cloud.serviceusage import SERVICE
+from cloud import records
+from cloud.services import iam, run
+from cloud.services.serviceaccount import ACCOUNT
+from cloud.services.serviceusage import SERVICE
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.google.clients import Clients

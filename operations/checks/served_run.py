@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cloud.storage import FINISHED_RUN
+from cloud.services.storage import FINISHED_RUN
 from components.finished_run.lookup import RunError, RunFiles, result_of
 from operations.findings import Finding, fine, problem
 from operations.google.clients import Clients

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from cloud import run
-from cloud.container import CLUSTER, NODE_POOL
 from cloud.inputs import at, texts
 from cloud.machines import DEFAULT, GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL, TPU_RESOURCE, Machine
 from cloud.nodes import node_limits
 from cloud.quantity import quantity
+from cloud.services import run
+from cloud.services.container import CLUSTER, NODE_POOL
 from components.capacity.compute_class import CLASS_LABEL
 from components.cluster.capacity import CapacityType, Reservation
 from engine.plan import Planned

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cloud import records, run
-from cloud.compute import NAT
-from cloud.container import CLUSTER
+from cloud import records
 from cloud.record import Billed
+from cloud.services import run
+from cloud.services.compute import NAT
+from cloud.services.container import CLUSTER
 from operations.cost.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
 from operations.plan import StackPlan
 

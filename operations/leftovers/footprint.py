@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from cloud import records
-from cloud.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
-from cloud.compute import NETWORK, SUBNETWORK
-from cloud.container import CLUSTER, NODE_POOL
-from cloud.run import JOB, SERVICE
-from cloud.serviceaccount import ACCOUNT
-from cloud.storage import BUCKET
+from cloud.services.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
+from cloud.services.compute import NETWORK, SUBNETWORK
+from cloud.services.container import CLUSTER, NODE_POOL
+from cloud.services.run import JOB, SERVICE
+from cloud.services.serviceaccount import ACCOUNT
+from cloud.services.storage import BUCKET
 from operations.google.clients import last
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State

@@ -9,12 +9,12 @@ from graphlib import TopologicalSorter
 from typing import Any, Final
 
 from cloud import records
-from cloud.compute import NETWORK, SUBNETWORK, listing
-from cloud.container import CLUSTER
 from cloud.discovery import discovery
 from cloud.record import Listing
-from cloud.run import JOB, SERVICE
-from cloud.serviceaccount import ACCOUNT
+from cloud.services.compute import NETWORK, SUBNETWORK, listing
+from cloud.services.container import CLUSTER
+from cloud.services.run import JOB, SERVICE
+from cloud.services.serviceaccount import ACCOUNT
 from operations.errors import CallError
 from operations.google.clients import Clients, last
 from operations.leftovers.footprint import FIREWALL_RULE, Candidate, Footprint

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cloud.compute import NETWORK, SUBNETWORK
+from cloud.services.compute import NETWORK, SUBNETWORK
 from operations.errors import CallError
 from operations.google.clients import Clients
 from operations.google.consumers import OwnProject, counted_here, off_elsewhere

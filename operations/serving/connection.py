@@ -11,7 +11,7 @@ from typing import Any, Final
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from cloud.container import CLUSTER
+from cloud.services.container import CLUSTER
 from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.google.clients import Clients, last
 from operations.serving.port_forward import PortForward

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from cloud.container import CLUSTER
-from cloud.run import JOB, SERVICE
-from cloud.storage import BUCKET
+from cloud.services.container import CLUSTER
+from cloud.services.run import JOB, SERVICE
+from cloud.services.storage import BUCKET
 from operations.state import State
 
 _CONSOLE: Final = "https://console.cloud.google.com"

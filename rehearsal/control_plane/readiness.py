@@ -10,7 +10,7 @@ rejects fails here.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cloud.kubernetes import is_awaited
+from cloud.services.kubernetes import is_awaited
 from rehearsal.control_plane.api import Api, Object, condition, is_true
 from rehearsal.fakes.cloud import Rejected
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, Literal
 
-from cloud import container, secretmanager, storage
+from cloud.services import container, secretmanager, storage
 from rehearsal.errors import RehearsalError
 
 BUCKET: Final = storage.BUCKET.type

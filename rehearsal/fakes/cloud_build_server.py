@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from cloud.cloudbuild import BUILD
 from cloud.discovery import Call
 from cloud.organisation import CONSTRAINTS
+from cloud.services.cloudbuild import BUILD
 from rehearsal.fakes.google_api_server import Failure, GoogleApiServer
 
 _TIME: Final = "2026-01-01T00:00:00Z"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cloud.compute import NETWORK, SUBNETWORK
-from cloud.kms import KEY
-from cloud.serviceaccount import ACCOUNT
-from cloud.storage import BUCKET
+from cloud.services.compute import NETWORK, SUBNETWORK
+from cloud.services.kms import KEY
+from cloud.services.serviceaccount import ACCOUNT
+from cloud.services.storage import BUCKET
 from rehearsal.fakes import finished_run
 from rehearsal.fakes.cloud import Item
 

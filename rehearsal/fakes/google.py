@@ -7,9 +7,10 @@ refers to what as the platform does.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from cloud import organisation, records, secretmanager, serviceaccount, serviceusage, storage
+from cloud import organisation, records
 from cloud.inputs import UNKNOWN, at, merged
 from cloud.record import PROJECT_NUMBER, Problem, Record
+from cloud.services import secretmanager, serviceaccount, serviceusage, storage
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected
 from rehearsal.fakes.faults import Faults, Operation
 from rehearsal.fakes.provider import FakeProvider, Inputs, Outputs, Resource, automatic_name

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cloud.inputs import at
-from cloud.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
 from cloud.record import Record
+from cloud.services.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
 from engine.plan import AUTONAMED
 from rehearsal.fakes.cloud import CLUSTER, Rejected
 from rehearsal.fakes.faults import Operation

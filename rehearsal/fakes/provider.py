@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from cloud import records
 from cloud.inputs import UNKNOWN
-from cloud.kubernetes import CUSTOM
 from cloud.record import Problem, Record
+from cloud.services.kubernetes import CUSTOM
 from engine.plan import changed_paths
 from rehearsal import rules
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected, Unready

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud.kubernetes import CLUSTER_SCOPED
+from cloud.services.kubernetes import CLUSTER_SCOPED
 from rehearsal.fakes.cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fakes.faults import Faults
 from rehearsal.fakes.kubernetes import FakeKubernetes

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from cloud.kubernetes import is_awaited
+from cloud.services.kubernetes import is_awaited
 from rehearsal.control_plane import readiness
 from rehearsal.control_plane.api import Api, ApiError, Object, WaitError, until
 from rehearsal.control_plane.capacity_keeper import is_keeper

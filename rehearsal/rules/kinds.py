@@ -15,10 +15,10 @@ from jsonschema.protocols import Validator
 from kubernetes_validate import utils
 from referencing import Registry, Resource
 
-from cloud import kubernetes
 from cloud.inputs import at, is_unknown, objects, texts
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
+from cloud.services import kubernetes
 from engine.secrets import SECRET
 from rehearsal.rules import pods, ray, schema
 

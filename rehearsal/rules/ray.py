@@ -11,11 +11,11 @@ from math import prod
 from typing import Any, Final
 
 from cloud.inputs import is_unknown, numbers, objects, texts
-from cloud.kubernetes import chips_of
 from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
 from cloud.quantity import canonical
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE
+from cloud.services.kubernetes import chips_of
 from rehearsal.rules import pods
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47}

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cloud.secretmanager import SECRET, VERSION
+from cloud.services.secretmanager import SECRET, VERSION
 from rehearsal.control_plane.api import Api, Object
 from rehearsal.fakes.cloud import FakeCloud
 from rehearsal.pods.pod import Machine, Pod

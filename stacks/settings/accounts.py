@@ -19,10 +19,7 @@ _KEYS: Final = "accounts."
 
 
 def purposes_of(model: type[ConfigModel]) -> list[str]:
-    """What of a scenario runs as a service account, by its keys `accounts.PURPOSE`.
-
-    The order is that of `PROJECT_ROLES`.
-    """
+    """What of a scenario runs as a service account, by its keys `accounts.PURPOSE`."""
     return [purpose for purpose in PROJECT_ROLES if f"{_KEYS}{purpose}" in keys_of(model)]
 
 

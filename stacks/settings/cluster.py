@@ -12,7 +12,7 @@ from stacks.settings.subnet import NETWORK_NAME, SubnetName, require_region
 
 _RESOURCE_NAME: Final = Hint(values="1 to 63 lower-case letters, digits and hyphens that start with a letter")
 _WITHOUT_SUBNET: Final = "Refused with `subnet`."
-# Of machines, pods and services in the stack's own network.
+# Ranges of machines, pods and services in the stack's own network.
 _OWN_RANGES: Final = ("10.0.0.0/20", "10.4.0.0/16", "10.8.0.0/20")
 # Prefixes of the smallest ranges of a network of the stack's own. A Standard node takes 256 addresses for its
 # pods. A /17 is enough for the 100 nodes that a stack may have, and for those that an upgrade adds.

@@ -130,15 +130,19 @@ def places_of(model: type[ConfigModel]) -> dict[str, Place]:
         kind = _topic(field)
         inner = kind.model_fields.items() if kind else [(name, field)]
         topic = name if kind else ""
-        found = {inside.alias or own: Place(topic=topic, name=own, field=inside) for own, inside in inner}
+        own_places = {
+            inside.alias or own: Place(topic=topic, name=own, field=inside) for own, inside in inner
+        }
         for default in [data for data in field.metadata if isinstance(data, Default)]:
-            if default.key not in found:
+            if default.key not in own_places:
                 raise TypeError(f"{name} has no key {default.key}")
-            place = found[default.key]
-            found[default.key] = Place(topic=topic, name=place.name, field=_with(place.field, default.value))
-        if twice := sorted(found.keys() & places.keys()):
+            place = own_places[default.key]
+            own_places[default.key] = Place(
+                topic=topic, name=place.name, field=_with(place.field, default.value)
+            )
+        if twice := sorted(own_places.keys() & places.keys()):
             raise TypeError(f"two topics of {model.__module__} have {', '.join(twice)}")
-        places |= found
+        places |= own_places
     return places
 
 

@@ -155,8 +155,7 @@ class ConfigReader:
         for key in self._values:
             is_entry = _is_map(fields.get(key.partition(".")[0]))
             if key not in fields and ":" not in key and not is_entry:
-                all_keys = f"; this scenario has {', '.join(sorted(fields))}"
-                yield key, f"unknown key{did_you_mean(key, fields) or all_keys}"
+                yield key, f"unknown key{_proposal(key, fields)}"
 
     def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
@@ -189,6 +188,18 @@ def did_you_mean(text: str, known: Collection[str]) -> str:
         return ""
     near = difflib.get_close_matches(text, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
+
+
+def _proposal(key: str, fields: Collection[str]) -> str:
+    """The end of a message about an unknown key: the nearest key, or all that there are in its place."""
+    place, dot, name = key.rpartition(".")
+    inside = {known.removeprefix(f"{place}."): known for known in fields if known.startswith(f"{place}{dot}")}
+    if dot and inside:
+        near = difflib.get_close_matches(name[:_LONGEST_WORD], inside, n=1)
+        if near:
+            return f"; did you mean {inside[near[0]]}?"
+        return f"; this scenario has {', '.join(inside.values())}"
+    return did_you_mean(key, fields) or f"; this scenario has {', '.join(sorted(fields))}"
 
 
 def _is_map(field: FieldInfo | None) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import getitem
-from types import FunctionType
+from types import FunctionType, GenericAlias
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -87,16 +87,17 @@ class Reading(Generic[M]):
 
 def _partial(kind: type[M], values: dict[str, Any]) -> M:
     """A model with these values. Its other fields have none."""
-    made = kind.model_construct(**values)
+    partial = kind.model_construct(**values)
     for name in kind.model_fields.keys() - values.keys():
-        made.__dict__.pop(name, None)
-    return made
+        partial.__dict__.pop(name, None)
+    return partial
 
 
 def _checked(model: type[ConfigModel], key: str, place: Place, value: object) -> Any:
     """The value for a field. Half of a surrogate pair, which is not valid text, becomes a question mark."""
     text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-    return _adapter(model, key).validate_json(text)
+    (checked,) = _adapter(model, key).validate_json(b"[%b]" % text)
+    return checked
 
 
 @cache
@@ -105,4 +106,6 @@ def _adapter(model: type[ConfigModel], key: str) -> TypeAdapter[Any]:
     kind: Any = field.annotation
     if field.metadata:
         kind = getitem(Annotated, (kind, *field.metadata))
-    return TypeAdapter(kind, config=ConfigDict(strict=True))
+    # As the only one of a tuple, because pydantic takes no configuration for a dataclass.
+    only: Any = GenericAlias(tuple, (kind,))
+    return TypeAdapter(only, config=ConfigDict(strict=True))

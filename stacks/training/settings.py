@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from cloud import cloudbuild
 from cloud.machines import Accelerator
+from cloud.services import cloudbuild
 from components.cluster.capacity import FLEX_START_MAX_HOURS
 from components.identity.token import HuggingFaceToken, Token, WandbKey
 from stacks.platform import WORKLOADS
@@ -192,7 +192,7 @@ class TrainingImage(ConfigModel):
 
 
 class Training(Protocol):
-    """What a training says of itself, whatever trains.
+    """A training with any trainer.
 
     Attributes:
         package: Folder of the trainer's package, which has the recipes in it.
@@ -329,8 +329,8 @@ class FineTuning(ConfigModel):
 
 def limits(max_run_hours: int | None, idle_minutes: int) -> list[str]:
     """A trainer's arguments for its limits. 0 and None mean none."""
-    given: Mapping[str, Any] = {"--max-run-hours": max_run_hours, "--idle-minutes": idle_minutes}
-    return [f"{option}={limit}" for option, limit in given.items() if limit]
+    options: Mapping[str, Any] = {"--max-run-hours": max_run_hours, "--idle-minutes": idle_minutes}
+    return [f"{option}={limit}" for option, limit in options.items() if limit]
 
 
 def _digest(path: Path) -> str:

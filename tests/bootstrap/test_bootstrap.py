@@ -11,7 +11,8 @@ import pytest
 
 from bootstrap import roles
 from bootstrap.settings import Settings
-from cloud import iam, records
+from cloud import records
+from cloud.services import iam
 from engine.project import ROOT, known_stacks
 from operations.previews.stack_inputs import stack_file
 from stacks import scenario_modules

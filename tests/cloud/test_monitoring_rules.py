@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cloud import monitoring
 from cloud.rules import problems
+from cloud.services import monitoring
 
 
 def tile(title: str, **place: int) -> dict[str, Any]:

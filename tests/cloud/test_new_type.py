@@ -8,8 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 import pytest
 
-import cloud
-from cloud import records
+from cloud import records, services
 from operations.checks.project import needed
 from operations.cost.quantities import by_use
 from operations.leftovers.footprint import Candidate
@@ -50,7 +49,7 @@ RECORD = dedent(
 def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The record, in a module of its own that is found as those of cloud/ are."""
     (tmp_path / "pubsub.py").write_text(RECORD)
-    monkeypatch.setattr(cloud, "__path__", [*cloud.__path__, str(tmp_path)])
+    monkeypatch.setattr(services, "__path__", [*services.__path__, str(tmp_path)])
     records.every.cache_clear()
     yield
     records.every.cache_clear()
@@ -71,7 +70,7 @@ class Program:
 def test_without_its_record_a_type_is_rejected() -> None:
     with (
         Rehearsal("new", SETTINGS, Program()) as rehearsal,
-        pytest.raises(RehearsalError, match=r"add a record to cloud/pubsub\.py"),
+        pytest.raises(RehearsalError, match=r"add a record to cloud/services/pubsub\.py"),
     ):
         rehearsal.preview()
 

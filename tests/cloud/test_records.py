@@ -77,9 +77,9 @@ def test_google_takes_silently_apis_agents_members_and_objects_and_refuses_every
 
 
 def test_a_type_without_a_record_is_told_where_to_add_one() -> None:
-    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/pubsub\.py"):
+    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/services/pubsub\.py"):
         records.of("gcp:pubsub/topic:Topic")
-    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/kubernetes\.py"):
+    with pytest.raises(records.NoRecordError, match=r"add a record to cloud/services/kubernetes\.py"):
         records.of("kubernetes:core/v1:Pod")
     assert records.of("kubernetes:ray.io/v1:RayService").permissions[0].startswith("container.thirdParty")
 

@@ -3,10 +3,10 @@
 import re
 from typing import Any, Final
 
-from cloud.cloudbuild import BUILD
-from cloud.kms import AGENTS, ENCRYPTER
 from cloud.machines import MACHINES
-from cloud.serviceusage import SERVICE
+from cloud.services.cloudbuild import BUILD
+from cloud.services.kms import AGENTS, ENCRYPTER
+from cloud.services.serviceusage import SERVICE
 from operations.checks.hub import repositories
 from operations.cost.machines import machines_of
 from operations.plan import StackPlan

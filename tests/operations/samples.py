@@ -19,7 +19,7 @@ from unittest.mock import patch
 from rich.console import Console
 
 from cloud.discovery import Call
-from cloud.serviceusage import SERVICE
+from cloud.services.serviceusage import SERVICE
 from operations.__main__ import main
 from operations.checks import hub
 from operations.cost.prices import known

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bootstrap import roles
-from cloud.container import CLUSTER, NODE_POOL
+from cloud.services.container import CLUSTER, NODE_POOL
 from engine.project import ROOT
 from operations.checks.quotas import needs_of
 from operations.findings import Level

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloud import iam
+from cloud.services import iam
 from operations.checks.project import needed
 from operations.findings import Level
 from tests.operations.changes import Change, assert_told, failing, nothing

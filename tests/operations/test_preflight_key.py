@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloud.kms import AGENTS, ENCRYPTER
+from cloud.services.kms import AGENTS, ENCRYPTER
 from operations.findings import Level
 from tests.operations.changes import Change, assert_told, failing, nothing
 from tests.operations.conftest import Check

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cloud.storage import BUCKET
+from cloud.services.storage import BUCKET
 from engine.errors import EngineError
 from operations import preflight
 from operations.checks.hub import read_token, repositories

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cloud.kubernetes import RELEASE
+from cloud.services.kubernetes import RELEASE
 from operations import preview_comment
 from operations.previews import checkout, engine_report, sources
 from operations.previews.changes import StackPreview, from_json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cloud.run import JOB, SERVICE
-from cloud.secretmanager import SECRET
+from cloud.services.run import JOB, SERVICE
+from cloud.services.secretmanager import SECRET
 from rehearsal.control_plane.api import until
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected
 from rehearsal.fakes.cloud_run_server import CloudRunServer

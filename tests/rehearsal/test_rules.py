@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cloud.container import NOT_ON_AUTOPILOT
 from cloud.inputs import UNKNOWN
+from cloud.services.container import NOT_ON_AUTOPILOT
 from rehearsal import rules
 from rehearsal.rules import pods, ray
 from tests.rehearsal import right

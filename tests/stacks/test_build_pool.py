@@ -2,7 +2,7 @@
 
 import pytest
 
-from cloud.cloudbuild import BUILD, CPU_QUOTA
+from cloud.services.cloudbuild import BUILD, CPU_QUOTA
 from operations.checks.quotas import needs_of
 from operations.plan import StackPlan
 from tests import plans

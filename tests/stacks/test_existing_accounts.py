@@ -5,7 +5,7 @@ import copy
 import pytest
 
 import stacks
-from cloud.serviceaccount import ACCOUNT
+from cloud.services.serviceaccount import ACCOUNT
 from engine.plan import Plan
 from rehearsal.session import Rehearsal
 from stacks.settings.accounts import purposes_of
@@ -83,15 +83,15 @@ def test_destroy_leaves_the_accounts(stack: str) -> None:
     [
         (
             {"accounts.serve": email("serve")},
-            "accounts: nothing of this scenario runs as 'serve'; it has",
+            "accounts.serve: unknown key; this scenario has accounts.build, accounts.nodes",
         ),
         (
             {"accounts.nodes": "llm-nodes"},
-            "accounts: 'llm-nodes' for nodes is not an address such as",
+            "accounts.nodes: 'llm-nodes' is not an address such as",
         ),
         (
             {**CLOUDRUN, "llm-stacks:accounts.nodes": email("nodes")},
-            "accounts: nothing of this scenario",
+            "accounts.nodes: unknown key; this scenario has accounts.build, accounts.finetune",
         ),
     ],
 )

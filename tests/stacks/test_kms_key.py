@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cloud.kms import AGENTS
+from cloud.services.kms import AGENTS
 from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans

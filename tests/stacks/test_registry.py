@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cloud.cloudbuild import BUILD
+from cloud.services.cloudbuild import BUILD
 from engine.plan import Plan
 from rehearsal.session import Rehearsal
 from stacks import pins

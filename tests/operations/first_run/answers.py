@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from cloud import cloudbuild, iam, records, run
-from cloud.container import CLUSTER
+from cloud import records
 from cloud.machines import L4, MACHINES, V6E, Accelerator
+from cloud.services import cloudbuild, iam, run
+from cloud.services.container import CLUSTER
 from operations.cost.quantities import quantities
 from operations.state import Resource, State
 from tests.operations.google_server import GoogleServer

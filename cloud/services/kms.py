@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from cloud import artifactregistry, container, run, secretmanager, storage
+from cloud.services import artifactregistry, container, run, secretmanager, storage
 
 ENCRYPTER: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
 # A stack names a key and creates none.

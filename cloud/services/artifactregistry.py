@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from cloud.iam import member_of
 from cloud.inputs import is_set, texts
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, one_of
+from cloud.services.iam import member_of
 
 _API: Final = "artifactregistry.googleapis.com"
 _ADMIN: Final = "roles/artifactregistry.admin"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from cloud.iam import member_of
 from cloud.inputs import is_set, numbers
 from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import one_of
+from cloud.services.iam import member_of
 
 _record = partial(Record, api="storage.googleapis.com", role="roles/storage.admin")
 _LINK: Final = "https://www.googleapis.com/storage/v1/b/"

@@ -11,7 +11,6 @@ from ipaddress import IPv4Network
 from typing import Final
 
 from cloud import nodes
-from cloud.compute import NETWORK, SUBNETWORK
 from cloud.inputs import at, is_set, objects, texts
 from cloud.record import (
     Billed,
@@ -26,7 +25,8 @@ from cloud.record import (
     verbs,
 )
 from cloud.rules import RFC1035, RFC1035_RULE, excludes, one_of, timestamps
-from cloud.serviceaccount import ACCOUNT
+from cloud.services.compute import NETWORK, SUBNETWORK
+from cloud.services.serviceaccount import ACCOUNT
 
 API: Final = "container.googleapis.com"
 ADMIN: Final = "roles/container.admin"

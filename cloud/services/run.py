@@ -8,15 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cloud.compute import NETWORK, SUBNETWORK
-from cloud.iam import member_of
 from cloud.inputs import is_set, numbers, objects, texts
 from cloud.quantity import quantity
 from cloud.record import Inputs, Listing, Minutes, Name, Problem, Record, Rule, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
-from cloud.secretmanager import SECRET
-from cloud.serviceaccount import ACCOUNT
-from cloud.storage import BUCKET
+from cloud.services.compute import NETWORK, SUBNETWORK
+from cloud.services.iam import member_of
+from cloud.services.secretmanager import SECRET
+from cloud.services.serviceaccount import ACCOUNT
+from cloud.services.storage import BUCKET
 
 API: Final = "run.googleapis.com"
 _ADMIN: Final = "roles/run.admin"

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from cloud.iam import member_of
 from cloud.inputs import objects
 from cloud.record import Inputs, Listing, Name, Problem, Record, verbs
+from cloud.services.iam import member_of
 
 _record = partial(Record, api="secretmanager.googleapis.com", role="roles/secretmanager.admin")
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from cloud.container import CLUSTER
 from cloud.inputs import texts
 from cloud.record import EVERY_INPUT, Existing, Inputs, Problem, Record, verbs
-from cloud.serviceaccount import ACCOUNT
+from cloud.services.container import CLUSTER
+from cloud.services.serviceaccount import ACCOUNT
 
 # To start something that runs as a service account you must be allowed to act as that account.
 ACT_AS: Final = {"iam.serviceAccounts.actAs": "roles/iam.serviceAccountUser"}

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from cloud.container import ADMIN, API
 from cloud.inputs import at, objects
 from cloud.machines import TPU_RESOURCE
 from cloud.quantity import quantity
 from cloud.record import Inputs, Minutes, Record, verbs
+from cloud.services.container import ADMIN, API
 
 # Kinds that live outside any namespace.
 CLUSTER_SCOPED: Final = (
