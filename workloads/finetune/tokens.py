@@ -21,14 +21,9 @@ def to_tokens(
 ) -> "Dataset":
     """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
-        A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
-    <<<<<<< HEAD
-        is left, or when a row has a token above the model's `vocabulary`. It also does when the model's chat
-        template refuses a row, or does not keep prompt and reply apart.
-    =======
-        is left, or a row has a token above the model's `vocabulary`. It also does when the model's chat template
-        does not take a row, or does not keep prompt and reply apart.
-    >>>>>>> ad8a0168 (cloud: the services' records have a folder; unknown keys are told beside their own)
+    A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
+    is left, or when a row has a token above the model's `vocabulary`. It also does when the model's chat
+    template refuses a row, or does not keep prompt and reply apart.
     """
     from datasets import Dataset, Features, List, Value
 
