@@ -185,13 +185,13 @@ class Api:
         return kind.path(name=name, namespace=metadata.get("namespace") or "default")
 
 
-def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float = 60.0) -> _T:
+def until(what: Callable[[], str], ask: Callable[[], _T], timeout: float = 300.0) -> _T:
     """Calls a function again and again until its result is true, and returns the result.
 
     Args:
         what: Describes the event and its progress, for the message.
         ask: The function.
-        timeout: Seconds. The control plane's own work takes one or two.
+        timeout: Seconds. The control plane's own work takes one or two, and more on a busy machine.
 
     Raises:
         WaitError: If the result is not true in time.

@@ -17,6 +17,8 @@ from rehearsal.pods.container import Process, Sandbox
 
 # Seconds before a restart: the first time and at most. Every pause is twice as long as the one before.
 _PAUSE, _LONGEST_PAUSE = 10.0, 300.0
+# Here everything shares a few cores. A probe of a healthy container needs more than its second then.
+_PATIENCE = 10
 
 
 class Probes:
@@ -98,7 +100,7 @@ class Probes:
         self._process.wait(probe.get("initialDelaySeconds") or 0)
         while self._process.exit_code() is None:
             begin = time.monotonic()
-            is_good = self._act(probe, probe.get("timeoutSeconds") or 1)
+            is_good = self._act(probe, _PATIENCE * (probe.get("timeoutSeconds") or 1))
             failures = 0 if is_good else failures + 1
             if (is_good and until) or failures == (probe.get("failureThreshold") or 3):
                 return is_good

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from rehearsal.control_plane.api import until
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected
 from rehearsal.fakes.cloud_run_server import CloudRunServer
 from rehearsal.pods.image import Image
+from rehearsal.running_pods import cloud_run
 from rehearsal.running_pods.cloud_run import CloudRun
+from rehearsal.running_pods.stage import TIMEOUT
 from tests.pods.conftest import bare_machine
 
-TIMEOUT = 60.0
 NAME = "projects/p/locations/l/jobs/tried"
 
 
@@ -80,11 +82,16 @@ def test_a_task_that_succeeds_at_last_is_success(server: CloudRunServer, execute
 
 
 def test_a_task_is_ended_when_its_time_is_up(
-    server: CloudRunServer, runner: CloudRun, execute: Execute
+    server: CloudRunServer, runner: CloudRun, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    execution = execute("trap 'echo asked; exit' TERM; sleep 99 & wait", {"timeout": "1s", "maxRetries": 0})
+    seconds = [0.0]
+    monkeypatch.setattr(cloud_run, "time", SimpleNamespace(monotonic=lambda: seconds[-1]))
+    script = "trap 'echo asked; exit' TERM; echo there; sleep 999 & wait"
+    execution = execute(script, {"timeout": "60s", "maxRetries": 0})
+    until(lambda: "its start", lambda: runner.instances and log_of(runner) == "there\n", TIMEOUT)
+    seconds.append(60.5)
     assert ended(server, execution).endswith("The configured timeout was reached.")
-    assert runner.instances[0].log() == "asked\n"
+    assert runner.instances[0].log() == "there\nasked\n"
 
 
 def test_a_cancelled_execution_is_asked_to_end_and_not_tried_again(

@@ -11,9 +11,8 @@ import pytest
 
 from engine.project import ROOT
 from rehearsal.control_plane.api import until
+from rehearsal.running_pods.stage import TIMEOUT
 from tests.control_plane.test_processes import assert_nothing_is_left, places, processes_below
-
-TIMEOUT = 300.0
 
 
 def below(process: int) -> Iterator[int]:
@@ -39,7 +38,7 @@ def test_a_run_that_is_interrupted_leaves_no_process_and_no_file(tmp_path: Path)
         started = {*below(run.pid)}
         assert started and processes_below(folder)
         run.send_signal(signal.SIGINT)
-        _, errors = run.communicate(timeout=60)
+        _, errors = run.communicate(timeout=TIMEOUT)
     finally:
         run.kill()
     assert run.returncode == 130, errors

@@ -12,8 +12,8 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Api, Object, is_true, until
 from rehearsal.pods.container import Process
 from rehearsal.pods.kubelet import Kubelet
+from rehearsal.running_pods.stage import TIMEOUT
 
-TIMEOUT = 60.0
 Run = Callable[..., "Tried"]
 
 
@@ -27,11 +27,15 @@ class Tried:
         return self._api.get(self.tree) or {}
 
     def comes_to(self, holds: Callable[[Object], Any]) -> Object:
-        """Waits until something holds of the pod."""
-        until(
-            lambda: f"{self.now().get('status')}; its log: {self.log()}", lambda: holds(self.now()), TIMEOUT
-        )
-        return self.now()
+        """Waits until something holds of the pod. Returns the pod of that moment."""
+        seen: list[Object] = []
+
+        def ask() -> Any:
+            seen.append(self.now())
+            return holds(seen[-1])
+
+        until(lambda: f"{seen[-1].get('status')}; its log: {self.log()}", ask, TIMEOUT)
+        return seen[-1]
 
     def ends(self) -> Object:
         """Waits until the container has ended, and returns how."""

@@ -27,12 +27,14 @@ class ProcessStub:
 
     Attributes:
         asked: When a command was executed.
+        patience: How many seconds the last command had.
     """
 
     def __init__(self, clock: Clock, results: Sequence[bool] = ()) -> None:
         self._clock, self._results = clock, list(results)
         self._code: int | None = None
         self.asked: list[float] = []
+        self.patience = 0.0
 
     def exit_code(self) -> int | None:
         return self._code
@@ -42,7 +44,8 @@ class ProcessStub:
         if not self._results:
             self._code = 1
 
-    def execute(self, _command: Sequence[str], _seconds: float) -> bool:
+    def execute(self, _command: Sequence[str], seconds: float) -> bool:
+        self.patience = seconds
         self.asked.append(self._clock.now)
         return self._results.pop(0)
 

@@ -23,6 +23,7 @@ class Probed:
         self.probes = Probes({"name": "main", kind: {**ASKS, **probe}}, process, "10.8.0.2")
         threads.run()
         self.asked = process.asked
+        self.patience = process.patience
 
 
 def test_a_container_is_ended_after_as_many_failures_in_a_row_as_its_probe_says(
@@ -41,6 +42,13 @@ def test_a_probe_that_says_nothing_else_is_asked_every_ten_seconds_and_may_fail_
     probed = Probed(monkeypatch, "livenessProbe", {}, [False, False, True, False, False, False, True])
     assert probed.probes.failure == "liveness probe failed"
     assert probed.asked == [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]
+
+
+def test_a_probe_has_ten_times_its_seconds_because_a_busy_machine_is_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Probed(monkeypatch, "livenessProbe", {"timeoutSeconds": 5}, [True]).patience == 50
+    assert Probed(monkeypatch, "livenessProbe", {}, [True]).patience == 10
 
 
 def test_a_container_that_does_not_start_in_time_is_ended_and_one_that_does_is_ready(
