@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from components.base.manifest import MANIFESTS
 from engine.plan import Plan
@@ -74,6 +75,21 @@ def test_the_nodes_get_networks_for_their_cards_and_let_pods_lock_memory() -> No
     binding = plans.named(plan, "a4-accelerate-nodes-script").inputs
     assert binding["role"] == "roles/storage.objectViewer"
     assert "condition" in binding
+
+
+def test_with_a_list_the_queue_counts_the_cards_of_all_pods() -> None:
+    settings = {"capacity.type": '["reservation", "spot"]', "capacity.zone": "us-central1-b"}
+    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, transport="rdma", **settings)
+    (group,) = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"]
+    for flavor in group["flavors"]:
+        quota = {resource["name"]: resource["nominalQuota"] for resource in flavor["resources"]}
+        assert quota == {"nvidia.com/gpu": "16", "network-cards": "16"}
+    manager = plans.only(plan, ":Release").inputs["values"]["managerConfig"]["controllerManagerConfigYaml"]
+    mapping = {"name": "network-cards", "deviceClassNames": ["mrdma.google.com"]}
+    assert yaml.safe_load(manager)["resources"]["deviceClassMappings"] == [mapping]
+    for compute_class in plans.of_type(plan, "/v1:ComputeClass"):
+        (rule,) = compute_class.inputs["spec"]["priorities"]
+        assert rule["acceleratorNetworkProfile"] == "auto"
 
 
 def test_tcp_needs_none_of_this() -> None:
