@@ -15,7 +15,12 @@ PROJECT_FILE: Final = ROOT / "Pulumi.yaml"
 
 def known_stacks(checkout: Path = ROOT) -> list[str]:
     """The stacks that have a stack file in a checkout."""
-    return sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in checkout.glob("Pulumi.*.yaml"))
+    return sorted(stack_files(checkout))
+
+
+def stack_files(checkout: Path) -> dict[str, Path]:
+    """The stack files of a checkout, by the name of the stack."""
+    return {path.name[len("Pulumi.") : -len(".yaml")]: path for path in checkout.glob("Pulumi.*.yaml")}
 
 
 def require_stack(stack: str, checkout: Path = ROOT) -> None:
@@ -36,7 +41,7 @@ def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
     Raises:
         EngineError: If there is no such file, or the engine cannot read it.
     """
-    path = checkout / f"Pulumi.{stack}.yaml"
+    path = stack_files(checkout).get(stack, checkout / f"Pulumi.{stack}.yaml")
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
         return _configuration_in(content)

@@ -11,6 +11,7 @@ _FOLDERS = ("cloud", "components", "stacks", "workloads")
 
 def copy_of_program(folder: Path) -> Path:
     """Copies the program and its stack files into a folder, and returns the folder."""
+    folder.mkdir(exist_ok=True)
     for pattern in _FILES:
         for path in ROOT.glob(pattern):
             shutil.copyfile(path, folder / path.name)

@@ -18,6 +18,7 @@ from operations.plan import StackPlan
 from operations.state import State, read
 from rehearsal.session import Rehearsal
 from tests import plans
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN, neutral_stacks
 from tests.once import once
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.good_project import GoodProject
@@ -29,36 +30,38 @@ from tests.operations.project import PROJECT, REGION, Project
 HF_TOKEN = "hf_planted_in_a_test"
 
 
-def _live(stack: str, temporary: pytest.TempPathFactory, **more: str) -> PastStack:
-    return once(("past", stack), lambda: _lived(stack, temporary.mktemp(stack), **more))
+def _live(stack: str, temporary: pytest.TempPathFactory) -> PastStack:
+    return once(("past", stack), lambda: _lived(stack, temporary.mktemp(stack)))
 
 
-def _lived(stack: str, folder: Path, **more: str) -> PastStack:
-    settings = {"gcp:project": PROJECT, "gcp:region": REGION, **more}
-    with Rehearsal(stack, {**settings, "imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        shutil.copytree(rehearsal.backend, folder / "up")
-        rehearsal.remove()
-        shutil.copytree(rehearsal.backend, folder / "backend")
+def _lived(stack: str, folder: Path) -> PastStack:
+    settings = {"gcp:project": PROJECT, "gcp:region": REGION, "imageUri": plans.IMAGE}
+    with neutral_stacks():
+        with Rehearsal(stack, settings) as rehearsal:
+            rehearsal.up()
+            shutil.copytree(rehearsal.backend, folder / "up")
+            rehearsal.remove()
+            shutil.copytree(rehearsal.backend, folder / "backend")
+        plan = planned(stack)
     (history,) = folder.glob("up/.pulumi/history/*/*/*.checkpoint.json")
-    return PastStack(
-        backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=planned(stack)
-    )
+    return PastStack(backend=folder / "backend", backend_up=folder / "up", alive=read(history), plan=plan)
+
+
+@pytest.fixture(autouse=True)
+def _neutral_stacks() -> Iterator[None]:
+    """The tests' own stacks are among the checkout's."""
+    with neutral_stacks():
+        yield
 
 
 @pytest.fixture(scope="session")
-def l4_kueue(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
-    return _live("l4-kueue", tmp_path_factory)
+def neutral(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
+    return _live(NEUTRAL, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def cloudrun(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
-    return _live("cloudrun-vllm", tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def a4_ray(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
-    return _live("a4-ray", tmp_path_factory, **{"capacity.reservation": "my-reservation"})
+def neutral_run(tmp_path_factory: pytest.TempPathFactory) -> PastStack:
+    return _live(NEUTRAL_RUN, tmp_path_factory)
 
 
 class CommandResult(NamedTuple):

@@ -60,6 +60,7 @@ class GoodProject:
         zones: Zones of the region: those that the plan names, and three more.
         a4_zone: The one where the reservation is, and A4 machines are.
         reservation_name: What it consumes.
+        reserved_machine: The machine type in it.
     """
 
     def __init__(self, server: GoogleServer) -> None:
@@ -67,7 +68,7 @@ class GoodProject:
         self.region_name = "us-central1"
         self.build_regions: set[str] = set()
         self.zones: set[str] = set()
-        self.a4_zone = self.reservation_name = ""
+        self.a4_zone = self.reservation_name = self.reserved_machine = ""
 
     def plan(self, stack: str, *settings: str) -> StackPlan:
         """The plan of a stack, for which the project, the Hub and the registry then have everything."""
@@ -78,8 +79,8 @@ class GoodProject:
         self.zones = {f"{plan.region}-{letter}" for letter in "abc"}
         self.zones.update(zone for group in machines for zone in group.zones)
         self.a4_zone = f"{plan.region}-b"
-        names = {group.reservation.name for group in machines if group.reservation}
-        self.reservation_name = next(iter(names), "my-reservation")
+        reserved = [(group.reservation.name, group.type_name) for group in machines if group.reservation]
+        self.reservation_name, self.reserved_machine = (*reserved, ("my-reservation", "a4-highgpu-8g"))[0]
         self.apis([str(service.inputs["service"]) for service in plan.of_type(SERVICE.type)])
         for usual in (
             self.project,
@@ -142,7 +143,7 @@ class GoodProject:
     def reservation(
         self,
         project: str = PROJECT,
-        machine: str = "a4-highgpu-8g",
+        machine: str = "",
         count: int = 4,
         used: int = 1,
         **fields: Any,
@@ -155,7 +156,7 @@ class GoodProject:
             "specificReservation": {
                 "count": str(count),
                 "inUseCount": str(used),
-                "instanceProperties": {"machineType": machine},
+                "instanceProperties": {"machineType": machine or self.reserved_machine},
             },
             **fields,
         }

@@ -11,13 +11,14 @@ from engine.project import ROOT
 from operations.checks.quotas import needs_of
 from operations.findings import Level
 from operations.plan import StackPlan
+from tests.neutral_stacks import NEUTRAL
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import REFUSED
 
 OK, PROBLEM = Level.FINE, Level.PROBLEM
 RESERVATION = "my-reservation"
-RESERVING = ("a4-ray", f"capacity.reservation={RESERVATION}")
+RESERVING = (NEUTRAL, "capacity.type=reservation", f"capacity.reservation={RESERVATION}")
 RESERVED = {"consumeReservationType": "SPECIFIC_RESERVATION", "values": [RESERVATION]}
 
 
@@ -41,7 +42,7 @@ def pool(plan: StackPlan, machine: str, **node: object) -> StackPlan:
 def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
     machine: str, node: dict[str, object], quota: str, good: GoodProject, check: Check
 ) -> None:
-    (finding,) = check(pool(good.plan("a4-ray"), machine, **node), "quotas")
+    (finding,) = check(pool(good.plan(NEUTRAL), machine, **node), "quotas")
     assert finding.what.startswith(f"compute.googleapis.com/{quota}")
     assert finding.level is (PROBLEM if "32" in quota else OK)
 
@@ -66,7 +67,7 @@ def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
 def test_cpus_count_where_those_of_their_family_do_and_in_all_regions_together_but_not_reserved_ones(
     machine: str, node: dict[str, object], wanted: dict[str, int], good: GoodProject
 ) -> None:
-    needs = needs_of(pool(good.plan("a4-ray"), machine, **node))
+    needs = needs_of(pool(good.plan(NEUTRAL), machine, **node))
     assert {quota.metric: need for quota, need in needs.items()} == wanted
 
 
@@ -74,7 +75,7 @@ def test_cpus_count_where_those_of_their_family_do_and_in_all_regions_together_b
 def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_those_that_follow_it(
     location: str, zones: int, good: GoodProject
 ) -> None:
-    plan = pool(good.plan("a4-ray"), "e2-standard-4", diskSizeGb=50)
+    plan = pool(good.plan(NEUTRAL), "e2-standard-4", diskSizeGb=50)
     inputs = {"location": location, "initialNodeCount": 1, "removeDefaultNodePool": True}
     cluster = replace(plan.resources[0], type=CLUSTER.type, name="cluster", inputs=inputs)
     needs = needs_of(replace(plan, resources=(*plan.resources, cluster)))
@@ -83,7 +84,7 @@ def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_tho
 
 
 def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
-    plan = pool(good.plan(*RESERVING), "a4-highgpu-8g", reservationAffinity=RESERVED)
+    plan = pool(good.plan(*RESERVING), "g2-standard-12", reservationAffinity=RESERVED)
     assert check(plan, "quotas") == []
     assert "has 3 free machines, and pool needs 4" in check(plan, "reservation")[0].what
 
@@ -96,13 +97,13 @@ def test_a_reservation_in_another_zone_than_the_nodes_is_told_with_the_stacks_ow
     good.reservation(machine=machine, count=9, zone="zones/us-central1-a")
     (finding,) = check(plan, "reservation")
     assert finding.what.endswith("is in us-central1-a, the nodes are in us-central1-b")
-    assert finding.remedy == f"pulumi config set {key} us-central1-a --stack a4-ray"
+    assert finding.remedy == f"pulumi config set {key} us-central1-a --stack neutral"
 
 
 def test_who_may_not_look_at_the_reservation_is_told_the_role_of_the_first_page(
     good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("a4-ray")
+    plan = good.plan(*RESERVING)
     good.server.fail("compute.v1", "compute.reservations.aggregatedList", REFUSED)
     (finding,) = check(plan, "reservation")
     (role,) = re.findall(r"ask for (\S+) on the project", finding.remedy)

@@ -18,6 +18,7 @@ from operations.cost.quantities import by_use, quantities
 from operations.errors import OperationError
 from operations.google.clients import Clients
 from stacks.settings.cluster import Cluster
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
@@ -59,18 +60,18 @@ def test_a_job_with_a_cluster_of_its_own_costs_gpus_while_it_runs_and_a_cluster_
 
 
 def test_the_nodes_of_a_pool_cost_whether_they_are_used_or_not() -> None:
-    hourly = amounts("l4-kueue")
-    assert hourly["nvidia-l4.onDemand"] == (6, 6, 6)
-    assert hourly["g2.cpu.onDemand"] == (72, 72, 72)
-    assert hourly["g2.memory.onDemand"] == (288, 288, 288)
+    hourly = amounts(NEUTRAL)
+    assert hourly["nvidia-l4.onDemand"] == (2, 2, 2)
+    assert hourly["g2.cpu.onDemand"] == (24, 24, 24)
+    assert hourly["g2.memory.onDemand"] == (96, 96, 96)
     assert hourly["e2.cpu.onDemand"] == (8, 8, 8)
-    assert hourly["disk.balanced"][2] * 730 == pytest.approx(700)
-    assert hourly["nat.gateway"] == (5, 5, 5)
+    assert hourly["disk.balanced"][2] * 730 == pytest.approx(500)
+    assert hourly["nat.gateway"] == (4, 4, 4)
     assert "autopilot.cpu" not in hourly
 
 
 def test_cloud_run_costs_nothing_when_nobody_asks() -> None:
-    hourly = amounts("dev")
+    hourly = amounts(NEUTRAL_RUN)
     assert hourly["run.job.cpu"] == (8, 8, 0)
     assert hourly["run.service.memory"] == (16, 0, 0)
     assert hourly["run.gpu.nvidia-l4"] == (2, 1, 0)
@@ -217,7 +218,7 @@ def test_without_the_catalog_list_prices_are_shown_and_the_status_says_so(
     fault: Fault, google: GoogleServer, run: Command
 ) -> None:
     google.fail("cloudbilling.v1", SKUS, fault)
-    ran = run("dev")
+    ran = run(NEUTRAL_RUN)
     assert ran.status == 2
     text = " ".join(ran.out.split())
     assert "The Cloud Billing Catalog gave no prices: cloudbilling.services.skus.list" in text
@@ -228,7 +229,7 @@ def test_without_the_catalog_list_prices_are_shown_and_the_status_says_so(
 
 
 def test_hours_that_are_none_are_rejected(run: Command) -> None:
-    ran = run("dev", "--hours", "0")
+    ran = run(NEUTRAL_RUN, "--hours", "0")
     assert ran.status == 2
     assert "--hours 0.0: give a number above 0" in ran.err
 
@@ -243,15 +244,15 @@ def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, 
 def test_a_stack_of_which_nothing_ends_has_no_run_to_pay_for(
     google: GoogleServer, run: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "per run of 2 h" in run("l4-kueue", "--hours", "2").out
-    assert "its training has ended" in run("l4-kueue").out
+    assert "per run of 2 h" in run(NEUTRAL, "--hours", "2").out
+    assert "its training has ended" in run(NEUTRAL).out
     server = SimpleNamespace(Settings=Cluster)
-    monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": server})
-    ran = run("l4-kueue")
+    monkeypatch.setattr("stacks.scenario_modules", lambda: {NEUTRAL: server})
+    ran = run(NEUTRAL)
     assert "per hour" in ran.out and "a month forgotten" in ran.out
     for words in ("per run", "training", "maxRunHours", "--hours"):
         assert words not in ran.out
     assert "A month forgotten: the stack is up, nobody sends requests." in ran.out
-    refused = run("l4-kueue", "--hours", "2")
+    refused = run(NEUTRAL, "--hours", "2")
     assert (refused.status, refused.out) == (2, "")
-    assert "--hours 2: stack l4-kueue trains nothing; leave it out" in refused.err
+    assert "--hours 2: stack neutral trains nothing; leave it out" in refused.err

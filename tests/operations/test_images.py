@@ -6,6 +6,7 @@ import pytest
 
 from operations.findings import Level
 from stacks import pins
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject, manifest
 from tests.operations.google_server import Page
@@ -28,7 +29,7 @@ OK, PROBLEM = Level.FINE, Level.PROBLEM
 def test_an_image_of_whichever_form_is_looked_up_in_its_registry(
     image: str, host: str, asked: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("a4-accelerate")
+    plan = good.plan(NEUTRAL)
     job = next(item for item in plan.resources if item.inputs.get("kind") == "Job")
     pod = {"spec": {"containers": [{"image": image}]}}
     plan = replace(plan, resources=(replace(job, inputs={"kind": "Job", "spec": {"template": pod}}),))
@@ -45,7 +46,7 @@ def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("operations.google.clients.Clients.token", lambda _: "of-google")
-    results = check(good.plan("dev", f"imageUri={IMAGE}"), "images")
+    results = check(good.plan(NEUTRAL_RUN, f"imageUri={IMAGE}"), "images")
     assert [item.level for item in results] == [OK, OK]
     assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
     assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
@@ -54,7 +55,7 @@ def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
 def test_images_of_a_mirror_that_the_stack_will_create_are_not_looked_up(
     good: GoodProject, check: Check
 ) -> None:
-    results = check(good.plan("dev", f"imageUri={IMAGE}", "registry=own"), "images")
+    results = check(good.plan(NEUTRAL_RUN, f"imageUri={IMAGE}", "registry=own"), "images")
     assert [(result.level, result.what) for result in results] == [
         (OK, "the stack's own mirror will have 1 of the images"),
         (OK, f"{IMAGE} exists"),

@@ -20,7 +20,7 @@ from tests.operations.google_server import A_PAGE, Fault, GoogleServer, disabled
 from tests.operations.past_stack import PastStack
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 
-LABELS = {"stack": "l4-kueue", "scenario": "l4-kueue"}
+LABELS = {"stack": "neutral", "scenario": "neutral"}
 NEG = "k8s1-0d4c6f8a-llm-serving-8000-5e7d2c1b"
 PVC = "pvc-6f1d2c3b-4a5e-4f60-8b7a-9c8d7e6f5a4b"
 DELETED = "deleted:serviceAccount:{0}?uid=104329385767"
@@ -41,8 +41,8 @@ LEFT: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a cluster": ("clusters", ":Cluster", {"location": REGION, "status": "ERROR"}),
     "a bucket": ("buckets", ":Bucket", {}),
     "a bucket with another name": ("buckets", "our-checkpoints", {"labels": LABELS}),
-    "images": ("repositories", f"{AT}/repositories/images-l4-kueue", {"labels": LABELS, "sizeBytes": "9663"}),
-    "a secret": ("secrets", "projects/1234/secrets/l4-kueue-hugging-face-token", {"labels": LABELS}),
+    "images": ("repositories", f"{AT}/repositories/images-neutral", {"labels": LABELS, "sizeBytes": "9663"}),
+    "a secret": ("secrets", "projects/1234/secrets/neutral-hugging-face-token", {"labels": LABELS}),
     "a service account": ("serviceAccounts", ":Account", {}),
 }
 # Known by labels, or by a name that is not random and whose age nobody says.
@@ -88,32 +88,32 @@ def names_of(clients: Clients, wanted: Footprint) -> set[str]:
 
 
 @pytest.fixture
-def destroyed(l4_kueue: PastStack) -> Footprint:
-    """What l4-kueue may have left: it was up once, and nothing of it is in its state."""
-    return footprint(l4_kueue.plan, State(), [l4_kueue.alive], [])
+def destroyed(neutral: PastStack) -> Footprint:
+    """What neutral may have left: it was up once, and nothing of it is in its state."""
+    return footprint(neutral.plan, State(), [neutral.alive], [])
 
 
 def test_what_belongs_to_others_is_not_the_stacks(
     clients: Clients, destroyed: Footprint, project: Project
 ) -> None:
-    project.add("disks", "database", zone=ZONE, labels={"stack": "other", "scenario": "l4-kueue"})
+    project.add("disks", "database", zone=ZONE, labels={"stack": "other", "scenario": "neutral"})
     project.add("disks", "pvc-of-another-cluster", zone=ZONE, labels={"goog-k8s-cluster-name": "other"})
     project.add("firewalls", "default-allow-ssh", network="default")
-    project.add("networks", "l4-kueue-network-of-ours")
-    project.add("buckets", "l4-kueue-bucket-backup")
-    project.add("serviceAccounts", f"l4-kueue-nodes@{PROJECT}.iam.gserviceaccount.com")
+    project.add("networks", "neutral-network-of-ours")
+    project.add("buckets", "neutral-bucket-backup")
+    project.add("serviceAccounts", f"neutral-nodes@{PROJECT}.iam.gserviceaccount.com")
     project.policy = {"roles/owner": ["user:somebody@example.com", "group:all@example.com"]}
     assert names_of(clients, destroyed) == set()
 
 
 def test_the_bucket_of_the_setting_is_no_leftover_even_if_an_earlier_stack_has_made_it(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    (name,) = leave(project, l4_kueue, "a bucket")
-    configuration = {**l4_kueue.plan.configuration, "llm-stacks:bucket": f"gs://{name}"}
-    plan = replace(l4_kueue.plan, configuration=configuration)
-    assert names_of(clients, footprint(plan, State(), [l4_kueue.alive], [])) == set()
-    assert names_of(clients, footprint(l4_kueue.plan, State(), [l4_kueue.alive], [])) == {name}
+    (name,) = leave(project, neutral, "a bucket")
+    configuration = {**neutral.plan.configuration, "llm-stacks:bucket": f"gs://{name}"}
+    plan = replace(neutral.plan, configuration=configuration)
+    assert names_of(clients, footprint(plan, State(), [neutral.alive], [])) == set()
+    assert names_of(clients, footprint(neutral.plan, State(), [neutral.alive], [])) == {name}
 
 
 # Every kind, with what it is known by
@@ -121,9 +121,9 @@ def test_the_bucket_of_the_setting_is_no_leftover_even_if_an_earlier_stack_has_m
 
 @pytest.mark.parametrize("what", [*LEFT, BINDING, SHARED])
 def test_what_is_left_is_found_with_the_command_that_deletes_it(
-    what: str, clients: Clients, destroyed: Footprint, l4_kueue: PastStack, project: Project
+    what: str, clients: Clients, destroyed: Footprint, neutral: PastStack, project: Project
 ) -> None:
-    (name,) = leave(project, l4_kueue, what)
+    (name,) = leave(project, neutral, what)
     (left,) = left_of(clients, destroyed)
     assert (left.candidate.name, left.belonging.sure) == (name, what not in PERHAPS), left.belonging.why
     assert left.command.startswith("gcloud ") and name in left.command
@@ -135,9 +135,9 @@ def test_what_is_left_is_found_with_the_command_that_deletes_it(
 
 
 def test_what_others_put_into_the_stacks_network_is_only_perhaps_the_stacks(
-    clients: Clients, destroyed: Footprint, l4_kueue: PastStack, project: Project
+    clients: Clients, destroyed: Footprint, neutral: PastStack, project: Project
 ) -> None:
-    network = l4_kueue.name(":Network")
+    network = neutral.name(":Network")
     project.add(
         "clusters", "research-cluster", location=REGION, network=network, resourceLabels={"stack": "research"}
     )
@@ -153,7 +153,7 @@ def test_what_others_put_into_the_stacks_network_is_only_perhaps_the_stacks(
 @pytest.mark.parametrize(("later", "sure"), [(timedelta(0), True), (timedelta(days=1), False)])
 @pytest.mark.parametrize(
     ("collection", "name"),
-    [("secrets", "l4-kueue-hugging-face-token"), ("networks", ":Network")],
+    [("secrets", "neutral-hugging-face-token"), ("networks", ":Network")],
 )
 def test_a_name_that_lives_again_after_the_stacks_time_is_only_perhaps_the_stacks(
     collection: str,
@@ -162,11 +162,11 @@ def test_a_name_that_lives_again_after_the_stacks_time_is_only_perhaps_the_stack
     sure: bool,
     clients: Clients,
     destroyed: Footprint,
-    l4_kueue: PastStack,
+    neutral: PastStack,
     project: Project,
 ) -> None:
     """A colleague's new stack in another backend has the same fixed names."""
-    name = l4_kueue.name(name) if name.startswith(":") else name
+    name = neutral.name(name) if name.startswith(":") else name
     (resource,) = (item for item in destroyed.past.values() if item.physical_name == name)
     assert resource.created
     created = (resource.created + later).astimezone(UTC)
@@ -178,22 +178,22 @@ def test_a_name_that_lives_again_after_the_stacks_time_is_only_perhaps_the_stack
 
 
 def test_a_pool_of_the_stacks_name_in_somebody_elses_cluster_is_not_the_stacks(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    stray = {"name": "l4-kueue-l4-pool-0000000", "status": "RUNNING"}
+    stray = {"name": "neutral-l4-pool-0000000", "status": "RUNNING"}
     project.add("clusters", "their-cluster", location=REGION, nodePools=[stray])
-    assert left_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], [])) == []
+    assert left_of(clients, footprint(neutral.plan, neutral.alive, [], [])) == []
 
 
 def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
-    clients: Clients, cloudrun: PastStack, project: Project
+    clients: Clients, neutral_run: PastStack, project: Project
 ) -> None:
-    destroyed = footprint(cloudrun.plan, State(), [cloudrun.alive], [])
-    service, job = cloudrun.name("cloudrunv2/service:Service"), cloudrun.name("cloudrunv2/job:Job")
+    destroyed = footprint(neutral_run.plan, State(), [neutral_run.alive], [])
+    service, job = neutral_run.name("cloudrunv2/service:Service"), neutral_run.name("cloudrunv2/job:Job")
     project.add("jobs", f"{AT}/jobs/{job}")
     project.add("revisions", f"{AT}/services/{service}/revisions/{service}-00001-abc", service=service)
     address = "serverless-ipv4-1775931706322706294"
-    project.add("addresses", address, region=REGION, subnetwork=cloudrun.name(":Subnetwork"))
+    project.add("addresses", address, region=REGION, subnetwork=neutral_run.name(":Subnetwork"))
     left = left_of(clients, destroyed)
     assert [leftover.candidate.name for leftover in left] == [job, f"{service}-00001-abc", address]
     # Nobody can delete the last one.
@@ -204,21 +204,21 @@ def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
 
 
 def test_a_revision_with_its_services_labels_lives_as_long_as_that(
-    clients: Clients, cloudrun: PastStack, project: Project
+    clients: Clients, neutral_run: PastStack, project: Project
 ) -> None:
-    service, labels = cloudrun.name("cloudrunv2/service:Service"), {"stack": "dev"}
-    up = replace(footprint(cloudrun.plan, cloudrun.alive, [], []), labels=labels)
+    service, labels = neutral_run.name("cloudrunv2/service:Service"), {"stack": "dev"}
+    up = replace(footprint(neutral_run.plan, neutral_run.alive, [], []), labels=labels)
     project.add("services", f"{AT}/services/{service}", labels=labels)
     project.add("revisions", f"{AT}/services/{service}/revisions/{service}-1", service=service, labels=labels)
     assert names_of(clients, up) == set()
 
 
-@pytest.mark.parametrize("stack", ["l4-kueue", "another"])
+@pytest.mark.parametrize("stack", ["neutral", "another"])
 def test_a_channel_and_an_alert_are_known_by_the_labels_that_users_give(
-    stack: str, clients: Clients, l4_kueue: PastStack, project: Project
+    stack: str, clients: Clients, neutral: PastStack, project: Project
 ) -> None:
     """A channel has its address where others have their labels."""
-    marks = {"userLabels": {"stack": stack, "scenario": "l4-kueue"}}
+    marks = {"userLabels": {"stack": stack, "scenario": "neutral"}}
     project.add(
         "notificationChannels",
         "projects/p/notificationChannels/1",
@@ -226,59 +226,59 @@ def test_a_channel_and_an_alert_are_known_by_the_labels_that_users_give(
         **marks,
     )
     project.add("alertPolicies", "projects/p/alertPolicies/2", **marks)
-    expected = {"1", "2"} if stack == "l4-kueue" else set()
-    assert names_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], [])) == expected
+    expected = {"1", "2"} if stack == "neutral" else set()
+    assert names_of(clients, footprint(neutral.plan, neutral.alive, [], [])) == expected
 
 
 # What is in the state is no leftover
 
 
-def test_a_stack_that_is_up_has_left_nothing(clients: Clients, l4_kueue: PastStack, project: Project) -> None:
-    leave(project, l4_kueue, *LEFT, BINDING, SHARED)
-    up = footprint(l4_kueue.plan, l4_kueue.alive, [l4_kueue.alive], [])
+def test_a_stack_that_is_up_has_left_nothing(clients: Clients, neutral: PastStack, project: Project) -> None:
+    leave(project, neutral, *LEFT, BINDING, SHARED)
+    up = footprint(neutral.plan, neutral.alive, [neutral.alive], [])
     # Both carry the labels of the stack and are not in its state: it uses an image that it did not build.
-    assert names_of(clients, up) == {"our-checkpoints", "images-l4-kueue"}
+    assert names_of(clients, up) == {"our-checkpoints", "images-neutral"}
 
 
 def test_a_destroy_that_stopped_at_the_network_is_told_what_holds_it(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    leave(project, l4_kueue, "a network", "a network endpoint group")
+    leave(project, neutral, "a network", "a network endpoint group")
     rest = State(
         resources=tuple(
-            leftover for leftover in l4_kueue.alive.resources if leftover.type.endswith(":Network")
+            leftover for leftover in neutral.alive.resources if leftover.type.endswith(":Network")
         )
     )
-    assert names_of(clients, footprint(l4_kueue.plan, rest, [l4_kueue.alive], [])) == {NEG}
+    assert names_of(clients, footprint(neutral.plan, rest, [neutral.alive], [])) == {NEG}
 
 
 def test_a_node_pool_that_found_no_machines_and_is_missing_in_the_state_is_found(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    pools = [{"name": name, "status": "RUNNING"} for name in l4_kueue.names(":NodePool")]
-    stray = {"name": "l4-kueue-l4-pool-0000000", "status": "ERROR"}
-    cluster = l4_kueue.name(":Cluster")
+    pools = [{"name": name, "status": "RUNNING"} for name in neutral.names(":NodePool")]
+    stray = {"name": "neutral-l4-pool-0000000", "status": "ERROR"}
+    cluster = neutral.name(":Cluster")
     project.add("clusters", cluster, location=REGION, nodePools=[*pools, stray])
-    (left,) = left_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], []))
-    assert left.candidate.name == "l4-kueue-l4-pool-0000000"
+    (left,) = left_of(clients, footprint(neutral.plan, neutral.alive, [], []))
+    assert left.candidate.name == "neutral-l4-pool-0000000"
     assert f"--cluster {cluster}" in left.command
 
 
 def test_a_name_that_no_state_knows_is_only_perhaps_the_stacks(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    project.add("networks", "l4-kueue-network-0123abc")
-    project.add("firewalls", "k8s-fw", network="l4-kueue-network-0123abc")
-    left = left_of(clients, footprint(l4_kueue.plan, State(), [], []))
+    project.add("networks", "neutral-network-0123abc")
+    project.add("firewalls", "k8s-fw", network="neutral-network-0123abc")
+    left = left_of(clients, footprint(neutral.plan, State(), [], []))
     sure = {leftover.candidate.name: leftover.belonging.sure for leftover in left}
-    assert sure == {"k8s-fw": False, "l4-kueue-network-0123abc": False}
+    assert sure == {"k8s-fw": False, "neutral-network-0123abc": False}
 
 
 def test_what_another_stack_has_in_its_state_is_not_the_stacks(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    leave(project, l4_kueue, "a network", "a node", "a disk of a claim", "a bucket")
-    assert names_of(clients, footprint(l4_kueue.plan, State(), [], [l4_kueue.alive])) == set()
+    leave(project, neutral, "a network", "a node", "a disk of a claim", "a bucket")
+    assert names_of(clients, footprint(neutral.plan, State(), [], [neutral.alive])) == set()
 
 
 # When it cannot look
@@ -336,24 +336,24 @@ def test_an_api_that_is_off_has_nothing_only_if_it_is_off_in_the_stacks_project(
 
 
 def test_a_thing_of_the_same_name_in_another_region_is_not_hidden(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
     """After a move of the stack the images of the old region are left, and those of the new one are not."""
-    pools = [{"name": name, "status": "RUNNING"} for name in l4_kueue.names(":NodePool")]
-    cluster = l4_kueue.name(":Cluster")
+    pools = [{"name": name, "status": "RUNNING"} for name in neutral.names(":NodePool")]
+    cluster = neutral.name(":Cluster")
     project.add("clusters", cluster, location=REGION, nodePools=pools)
     project.add("clusters", cluster, location="europe-west4", resourceLabels=LABELS)
-    (left,) = left_of(clients, footprint(l4_kueue.plan, l4_kueue.alive, [], []))
+    (left,) = left_of(clients, footprint(neutral.plan, neutral.alive, [], []))
     assert (left.candidate.name, left.candidate.location) == (cluster, "europe-west4")
 
 
-def test_a_project_that_the_stack_was_in_before_is_looked_through_too(l4_kueue: PastStack) -> None:
-    moved = replace(l4_kueue.plan, project="another-project")
-    wanted = footprints(moved, State(), [l4_kueue.alive], [])
+def test_a_project_that_the_stack_was_in_before_is_looked_through_too(neutral: PastStack) -> None:
+    moved = replace(neutral.plan, project="another-project")
+    wanted = footprints(moved, State(), [neutral.alive], [])
     assert [footprint.project for footprint in wanted] == ["another-project", PROJECT]
     assert [bool(footprint.past) for footprint in wanted] == [True, True]
     names = [{identity.name for identity in footprint.past} for footprint in wanted]
-    assert l4_kueue.name(":Network") in names[1] - names[0]
+    assert neutral.name(":Network") in names[1] - names[0]
 
 
 def in_shared_network(state: State) -> State:
@@ -369,17 +369,17 @@ def in_shared_network(state: State) -> State:
 
 
 def test_rules_of_a_gone_cluster_are_found_in_the_host_of_a_shared_network_and_nothing_else(
-    clients: Clients, l4_kueue: PastStack, project: Project
+    clients: Clients, neutral: PastStack, project: Project
 ) -> None:
-    cluster, past = l4_kueue.name(":Cluster"), in_shared_network(l4_kueue.alive)
+    cluster, past = neutral.name(":Cluster"), in_shared_network(neutral.alive)
     project.add("firewalls", f"gke-{cluster}-0d4c6f8a-all", network="corp")
     project.add("firewalls", "gke-another-0d4c6f8a-all", network="corp")
     project.add("disks", PVC, zone=ZONE, labels={"goog-k8s-cluster-name": cluster})
-    _, host = footprints(l4_kueue.plan, State(), [past], [])
+    _, host = footprints(neutral.plan, State(), [past], [])
     (rule,) = left_of(clients, host)
     assert (host.project, rule.candidate.name) == ("host-project", f"gke-{cluster}-0d4c6f8a-all")
     assert rule.belonging.sure
     assert rule.command.endswith("--project host-project")
     # While the cluster lives, its rules are no leftovers.
-    *_, host = footprints(l4_kueue.plan, past, [], [])
+    *_, host = footprints(neutral.plan, past, [], [])
     assert left_of(clients, host) == []

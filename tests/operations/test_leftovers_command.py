@@ -15,31 +15,31 @@ from tests.operations.test_leftovers import LABELS, NEG, leave
 
 @pytest.fixture
 def run(
-    l4_kueue: PastStack,
+    neutral: PastStack,
     google: GoogleServer,
     project: Project,
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Command:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
-    monkeypatch.setattr("operations.plan.load", lambda *_: l4_kueue.plan)
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend}")
+    monkeypatch.setattr("operations.plan.load", lambda *_: neutral.plan)
 
     def run(*words: str) -> CommandResult:
-        return command("leftovers", "--stack", "l4-kueue", "--endpoint", google.address, *words)
+        return command("leftovers", "--stack", "neutral", "--endpoint", google.address, *words)
 
     return run
 
 
 @pytest.fixture
-def much(project: Project, l4_kueue: PastStack) -> tuple[str, str]:
+def much(project: Project, neutral: PastStack) -> tuple[str, str]:
     """Lets the remains of a failed destroy exist, which block each other.
 
     Returns the names of network and account.
     """
-    network, account = l4_kueue.name(":Network"), l4_kueue.name(":Account")
+    network, account = neutral.name(":Network"), neutral.name(":Account")
     project.add("networks", network)
-    project.add("subnetworks", l4_kueue.name(":Subnetwork"), region=REGION, network=network)
-    leave(project, l4_kueue, "a network endpoint group", "a firewall rule", "a disk of a claim", "a bucket")
+    project.add("subnetworks", neutral.name(":Subnetwork"), region=REGION, network=network)
+    leave(project, neutral, "a network endpoint group", "a firewall rule", "a disk of a claim", "a bucket")
     project.policy = {
         "roles/logging.logWriter": [f"serviceAccount:{account}", "user:somebody@example.com"],
         "roles/owner": ["user:somebody@example.com"],
@@ -51,7 +51,7 @@ def much(project: Project, l4_kueue: PastStack) -> tuple[str, str]:
 def test_nothing_left_is_exit_status_0(run: Command) -> None:
     ran = run()
     assert not ran.status
-    assert "nothing is left of l4-kueue in my-project" in ran.out
+    assert "nothing is left of neutral in my-project" in ran.out
 
 
 def test_something_left_is_exit_status_1_and_shown_with_its_commands(
@@ -161,7 +161,7 @@ def test_what_a_thing_is_called_is_obeyed_neither_by_the_table_nor_by_the_termin
 
 def test_what_has_only_the_labels_is_perhaps_anothers(run: Command, project: Project) -> None:
     """A backend of somebody else's may have a stack of this name in the project."""
-    project.add("buckets", "checkpoints-of-their-l4-kueue", labels=LABELS)
+    project.add("buckets", "checkpoints-of-their-neutral", labels=LABELS)
     ran = run()
     assert ran.status == 1
     assert "perhaps the stack's, look first; in this order:\n  gcloud storage" in ran.out
@@ -169,11 +169,11 @@ def test_what_has_only_the_labels_is_perhaps_anothers(run: Command, project: Pro
 
 
 def test_a_saved_state_is_read_in_place_of_the_history(
-    run: Command, project: Project, l4_kueue: PastStack, monkeypatch: pytest.MonkeyPatch
+    run: Command, project: Project, neutral: PastStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (history,) = l4_kueue.backend.glob(".pulumi/history/*/*")
+    (history,) = neutral.backend.glob(".pulumi/history/*/*")
     monkeypatch.setattr(Backend, "earlier", lambda *_: pytest.fail("the history is not asked"))
-    (name,) = leave(project, l4_kueue, "a bucket")
+    (name,) = leave(project, neutral, "a bucket")
     state = str(sorted(history.glob("*.checkpoint.json"))[0])
     assert f"gs://{name}" in run("--state", state).out
 

@@ -138,7 +138,7 @@ def test_drift_shows_the_rule_that_was_added_and_the_cure(
     name: str,
     cure: str,
     unchanged: int,
-    l4_kueue: PastStack,
+    neutral: PastStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -147,11 +147,11 @@ def test_drift_shows_the_rule_that_was_added_and_the_cure(
     monkeypatch.setattr(
         "operations.previews.sources.drift", lambda stack: StackPreview(stack=stack, unchanged=9)
     )
-    monkeypatch.setattr("operations.state.Backend.now", lambda _: l4_kueue.alive)
+    monkeypatch.setattr("operations.state.Backend.now", lambda _: neutral.alive)
     monkeypatch.setattr(drift, "clients_of", lambda *_: None)
     monkeypatch.setattr("operations.network_policies.added", lambda *_: [change])
     monkeypatch.setattr("operations.previews.checkout.head", lambda _: "c" * 40)
-    assert drift.run(Namespace(stack=["l4-kueue"])) == 1
+    assert drift.run(Namespace(stack=["neutral"])) == 1
     report = capsys.readouterr().out
     assert "spec.ingress" in report and "[{}]" in report
     assert cure in report
@@ -159,7 +159,7 @@ def test_drift_shows_the_rule_that_was_added_and_the_cure(
 
 
 def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
-    l4_kueue: PastStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    neutral: PastStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As with a control plane that this machine does not reach."""
 
@@ -167,9 +167,9 @@ def test_policies_that_cannot_be_compared_are_said_to_be_unseen(
         raise network_policies.CallError("/apis", "no answer from the cluster")
 
     monkeypatch.setattr("operations.previews.sources.drift", lambda stack: StackPreview(stack=stack))
-    monkeypatch.setattr("operations.state.Backend.now", lambda _: l4_kueue.alive)
+    monkeypatch.setattr("operations.state.Backend.now", lambda _: neutral.alive)
     monkeypatch.setattr(drift, "clients_of", lambda *_: None)
     monkeypatch.setattr("operations.network_policies.added", unreachable)
     monkeypatch.setattr("operations.previews.checkout.head", lambda _: "c" * 40)
-    assert drift.run(Namespace(stack=["l4-kueue"])) == 1
+    assert drift.run(Namespace(stack=["neutral"])) == 1
     assert "NetworkPolicies were not compared" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from engine.project import known_stacks
 from operations import preflight
 from operations.findings import Level
 from stacks import pins
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.changes import Change, answering, assert_told, existing, failing, nothing, saying
 from tests.operations.conftest import Check
 from tests.operations.good_project import (
@@ -33,20 +34,21 @@ ASK = "Access to this model is restricted and you are not in the authorized list
 FINE = "Please enable access to public gated repositories in your fine-grained token settings."
 UNKNOWN_REVISION = {"X_Error_Code": "RevisionNotFound"}
 VERSION_2 = "huggingface/api/datasets/team/texts/revision/v2"
-MODEL, DATA = "google/gemma-3-4b-it", "philschmid/amazon-product-descriptions-vlm"
+MODEL, DATA = "google/gemma-3-4b-it", "b-mc2/sql-create-context"
 PUBLIC = "HuggingFaceFW/fineweb-edu"
 SHARED = {"shareType": "SPECIFIC_PROJECTS", "projectMap": {"42": {"projectId": PROJECT}}}
 SECRET = "secretmanager.projects.secrets.get"
 GPUS_OF_RUN = "nvidia_l4_gpu_allocation_no_zonal_redundancy"
-RESERVING = "a4-ray capacity.reservation=my-reservation"
-SHARING = "a4-ray capacity.reservation=projects/owner-project/reservations/my-reservation"
+RESERVED = f"{NEUTRAL} zones=us-central1-b capacity.type=reservation"
+RESERVING = f"{RESERVED} capacity.reservation=my-reservation"
+SHARING = f"{RESERVED} capacity.reservation=projects/owner-project/reservations/my-reservation"
 OWN_ROWS = "examples/own-data/my-rows.yaml"
 IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
 MIRROR, OF_HUB = "us-docker.pkg.dev/team-images/mirror", pins.VLLM_IMAGE.partition("/")[2]
 SERVER = f"docker.io/team/vllm@sha256:{'b' * 64}"
 # Topics on which nothing is said of stacks without such a thing.
 OPTIONAL = ("program", "accounts", "key", "reservation", "network", "names", "bucket", "served run")
-ON_SPOT = f"a4-accelerate capacity.type=spot imageUri={IMAGE}"
+ON_SPOT = f"{NEUTRAL} capacity.type=spot imageUri={IMAGE}"
 
 
 @pytest.mark.parametrize("stack", known_stacks())
@@ -62,8 +64,8 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
 
 
 def shown(*rows: dict[str, Any]) -> Change:
-    """The rows of dev's data set at the Hub."""
-    return lambda project: project.rows(planned("dev").recipe.data, *rows)
+    """The rows of a recipe's data set at the Hub."""
+    return lambda project: project.rows(planned(NEUTRAL_RUN).recipe.data, *rows)
 
 
 def in_bucket(content: bytes, size: int = 0) -> Change:
@@ -96,18 +98,20 @@ def team_bucket(allowed: list[str] = POLICY, **fields: Any) -> Change:
 
 OK, WARNING, PROBLEM, UNKNOWN = Level.FINE, Level.WARNING, Level.PROBLEM, Level.UNKNOWN
 CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
-    ("dev", "project"): [
+    (NEUTRAL, "project"): [
         (failing(MANAGER, "cloudresourcemanager.projects.get", REFUSED), PROBLEM, "config set gcp:project"),
         (lambda it: it.project(state="DELETE_REQUESTED"), PROBLEM, "DELETE_REQUESTED"),
         (lambda it: it.project(billing=False), PROBLEM, "gcloud billing projects link"),
     ],
-    ("dev", "APIs"): [
+    (NEUTRAL, "APIs"): [
         (lambda it: it.apis([]), WARNING, "gcloud services enable artifactregistry.googleapis.com"),
         (lambda it: it.apis(["artifactregistry.googleapis.com"]), WARNING, "not enabled yet: cloudbuild.goo"),
     ],
-    ("a4-ray", "places"): [
+    (NEUTRAL, "places"): [
         (lambda it: it.region("DOWN"), PROBLEM, "us-central1 is DOWN"),
         (failing("compute.v1", "compute.regions.get", NOT_FOUND), PROBLEM, "no region us-central1"),
+    ],
+    ("a4-ray", "places"): [
         (lambda it: it.places("us-east5-a"), PROBLEM, "no a4-highgpu-8g in us-central1-a, us-central1-b"),
         # On Autopilot there is no zone to set.
         (
@@ -116,22 +120,30 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "project sees: pulumi config set gcp:region VALUE --stack a4-ray",
         ),
     ],
-    ("l4-kueue", "permissions"): [
+    (NEUTRAL, "permissions"): [
         (lambda it: it.permissions("container.clusters.create"), PROBLEM, "--role roles/container.admin"),
         (lambda it: it.permissions("iam.serviceAccounts.actAs"), PROBLEM, "missing: iam.serviceAccounts.act"),
     ],
     # Opening a service to all takes the right to change who may call it.
-    ("dev invokers=allUsers", "permissions"): [
+    (f"{NEUTRAL_RUN} invokers=allUsers", "permissions"): [
         (lambda it: it.permissions("run.services.setIamPolicy"), PROBLEM, "--role roles/run.admin"),
     ],
-    ("dev bucketName=my-bucket", "names"): [
+    (f"{NEUTRAL} bucketName=my-bucket", "names"): [
         (nothing, OK, "my-bucket"),
         (failing("storage.v1", "storage.buckets.get", REFUSED), PROBLEM, "my-bucket belongs to some"),
-        (existing("secretmanager.v1", SECRET, labels={"stack": "dev"}), WARNING, "leftovers --stack dev"),
-        (existing("secretmanager.v1", SECRET), PROBLEM, "secret dev-hugging-face-token is there already and"),
+        (
+            existing("secretmanager.v1", SECRET, labels={"stack": NEUTRAL}),
+            WARNING,
+            "leftovers --stack ne",
+        ),
+        (
+            existing("secretmanager.v1", SECRET),
+            PROBLEM,
+            "secret neutral-hugging-face-token is there al",
+        ),
     ],
-    ("a4-ray bucket=gs://team", "bucket"): [
-        (team_bucket(), OK, "the runs go to gs://team/a4-ray/"),
+    (f"{NEUTRAL} bucket=gs://team", "bucket"): [
+        (team_bucket(), OK, "the runs go to gs://team/neutral/"),
         (team_bucket(location="EU", locationType="multi-region"), WARNING, "in several regions (eu)"),
         (team_bucket(location="EUROPE-WEST4"), WARNING, "in europe-west4 and the machines are in us-cent"),
         (team_bucket(iamConfiguration={}), PROBLEM, "update gs://team --uniform-bucket-level-access"),
@@ -156,17 +168,17 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
     ],
     (RESERVING, "reservation"): [
-        (nothing, OK, "my-reservation in us-central1-b: 3 a4-highgpu-8g free"),
+        (nothing, OK, "my-reservation in us-central1-b: 3 g2-standard-12 free"),
         (lambda it: it.reservation(name="another"), PROBLEM, "no reservation my-reservation in project"),
         (lambda it: it.reservation(zone="zones/us-east5-a"), PROBLEM, "us-central1, but in us-east5-a"),
         (lambda it: it.reservation(status="CREATING"), PROBLEM, "reservation my-reservation is CREATING"),
-        (lambda it: it.reservation(count=2), PROBLEM, "has 1 free machines, and a4-ray-ray-job needs 2"),
-        (lambda it: it.reservation(machine="a3-highgpu-8g"), PROBLEM, "a4-ray-ray-job needs a4-highgpu-8g"),
+        (lambda it: it.reservation(count=2), PROBLEM, "has 1 free machines, and neutral-l4-pool needs 2"),
+        (lambda it: it.reservation(machine="a3-highgpu-8g"), PROBLEM, "neutral-l4-pool needs g2-standard-12"),
         (lambda it: it.reservation(specificReservationRequired=False), WARNING, "others may take it"),
-        (lambda it: it.reservation(specificReservation={}), WARNING, "2 a4-highgpu-8g fit is not known"),
+        (lambda it: it.reservation(specificReservation={}), WARNING, "2 g2-standard-12 fit is not known"),
     ],
     (SHARING, "reservation"): [
-        (lambda it: it.reservation("owner-project", shareSettings=SHARED), OK, "3 a4-highgpu-8g free"),
+        (lambda it: it.reservation("owner-project", shareSettings=SHARED), OK, "3 g2-standard-12 free"),
         (
             lambda it: it.reservation("owner-project"),
             PROBLEM,
@@ -179,23 +191,23 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
     ],
     (ON_SPOT, "quotas"): [
-        (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "8 needed, limit 7"),
-        (lambda it: it.quotas(preemptible_nvidia_b200_gpus=7), PROBLEM, "quotas?project=my-project"),
+        (lambda it: it.region(PREEMPTIBLE_NVIDIA_L4_GPUS=(1.0, 0.0)), PROBLEM, "2 needed, limit 1"),
+        (lambda it: it.region(PREEMPTIBLE_NVIDIA_L4_GPUS=(1.0, 0.0)), PROBLEM, "quotas?project=my-project"),
     ],
-    ("l4-kueue", "quotas"): [
+    (NEUTRAL, "quotas"): [
         (lambda it: it.quotas(concurrent_public_pool_build_cpus=0), PROBLEM, "8 needed, limit 0"),
         (lambda it: it.quotas(concurrent_public_pool_build_cpus=0), PROBLEM, "set buildRegion us-central1"),
-        (lambda it: it.region(NVIDIA_L4_GPUS=(8.0, 3.0)), PROBLEM, "6 needed, limit 8, 3 in use"),
-        (lambda it: it.region(SSD_TOTAL_GB=(500.0, 0.0)), PROBLEM, "700 GB needed, limit 500 GB, 0 GB in"),
-        # Three g2-standard-24 and two e2-standard-4, on the usual quotas of new projects.
-        (lambda it: it.region(CPUS=(24.0, 0.0)), PROBLEM, "/cpus in us-central1: 80 needed, limit 24, 0 in"),
+        (lambda it: it.region(NVIDIA_L4_GPUS=(8.0, 7.0)), PROBLEM, "2 needed, limit 8, 7 in use"),
+        (lambda it: it.region(SSD_TOTAL_GB=(400.0, 0.0)), PROBLEM, "500 GB needed, limit 400 GB, 0 GB in"),
+        # Two g2-standard-12 and two e2-standard-4, on the usual quotas of new projects.
+        (lambda it: it.region(CPUS=(24.0, 0.0)), PROBLEM, "/cpus in us-central1: 32 needed, limit 24, 0 in"),
         (
-            lambda it: it.quotas(CPUS_ALL_REGIONS=32),
+            lambda it: it.quotas(CPUS_ALL_REGIONS=24),
             PROBLEM,
-            "in all regions: 80 needed, limit 32",
+            "in all regions: 32 needed, limit 24",
         ),
     ],
-    ("dev", "quotas"): [
+    (NEUTRAL_RUN, "quotas"): [
         (lambda it: it.quotas(cpu_allocation=7000), PROBLEM, "8 vCPU needed, limit 7 vCPU"),
         # What new projects have is enough: the job has ended when the service starts.
         (lambda it: it.quotas(mem_allocation=40 * 2**30), OK, "32 GiB needed, limit 40 GiB"),
@@ -209,11 +221,11 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         ),
     ],
     # Every instance that a service may have counts.
-    ("dev maxInstances=3", "quotas"): [
+    (f"{NEUTRAL_RUN} maxInstances=3", "quotas"): [
         (lambda it: it.quotas(mem_allocation=40 * 2**30), PROBLEM, "48 GiB needed, limit 40 GiB"),
         (lambda it: it.quotas(**{GPUS_OF_RUN: 2}), PROBLEM, f"{GPUS_OF_RUN} in us-central1: 3 needed"),
     ],
-    ("a4-ray", "Hugging Face"): [
+    (NEUTRAL, "Hugging Face"): [
         (nothing, OK, "the stack's hfToken is jane's"),
         (answering(WHOAMI, 401), PROBLEM, "pulumi config set --secret hfToken"),
         (answering(WHOAMI, 401), PROBLEM, "does not accept the stack's hfToken (401)"),
@@ -258,7 +270,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         )
     ],
     (f"tpu-maxtext imageUri={IMAGE}", "data"): [(nothing, OK, "the recipe names no rows")],
-    ("dev", "data"): [
+    (NEUTRAL_RUN, "data"): [
         (
             nothing,
             OK,
@@ -270,7 +282,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (answering(f"{VIEWER}/first-rows", 501), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
         (saying(f"{VIEWER}/splits", []), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
     ],
-    (f"a4-ray recipe={OWN_ROWS}", "data"): [
+    (f"{NEUTRAL} recipe={OWN_ROWS}", "data"): [
         (nothing, OK, "my-rows.jsonl is here (0.0 MB), and up uploads it"),
         (
             nothing,
@@ -278,7 +290,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "row 0 of my-rows.jsonl without the chat template: user: A lamp for reading | assistant",
         ),
     ],
-    (f"a4-ray recipe={OWN_ROWS} recipeSet={IN_A_BUCKET}", "data"): [
+    (f"{NEUTRAL} recipe={OWN_ROWS} recipeSet={IN_A_BUCKET}", "data"): [
         (in_bucket(b'{"messages": []}', size=2_500_000), OK, "is there (2.5 MB)"),
         (in_bucket(b'{"messages": []}', size=2_500_000), OK, "preflight did not look at its rows"),
         (
@@ -294,7 +306,7 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (failing("storage.v1", "storage.objects.get", REFUSED), UNKNOWN, "storage.objects.get"),
     ],
     (f"tpu-maxtext imageUri={IMAGE}", "Hugging Face"): [(nothing, OK, "the stack uses nothing from it")],
-    ("dev", "images"): [
+    (NEUTRAL, "images"): [
         (nothing, OK, "exists"),
         (answering(manifest(pins.VLLM_IMAGE), 404), PROBLEM, "does not exist"),
         (answering(manifest(pins.VLLM_IMAGE), 500), UNKNOWN, "registry-1.docker.io answers with 500"),
@@ -305,11 +317,11 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             "registry-1.docker.io gives no usable answer (AttributeError)",
         ),
     ],
-    (f"dev servingImage={SERVER}", "images"): [
+    (f"{NEUTRAL} servingImage={SERVER}", "images"): [
         (nothing, OK, f"{SERVER} exists"),
         (answering(manifest(SERVER), 404), PROBLEM, "pulumi config set servingImage REGISTRY/IMAGE@sha256:"),
     ],
-    (f"serve registry={MIRROR}", "images"): [
+    (f"{NEUTRAL} registry={MIRROR}", "images"): [
         (nothing, OK, f"{MIRROR}/vllm/vllm-openai"),
         (answering(manifest(f"{MIRROR}/{OF_HUB}"), 404), PROBLEM, f"let {MIRROR} mirror Docker Hub and"),
     ],

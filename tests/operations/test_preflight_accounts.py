@@ -5,6 +5,7 @@ import pytest
 from cloud.services import iam
 from operations.checks.project import needed
 from operations.findings import Level
+from tests.neutral_stacks import NEUTRAL
 from tests.operations.changes import Change, assert_told, failing, nothing
 from tests.operations.conftest import Check
 from tests.operations.good_project import ACCOUNTS, GoodProject
@@ -13,7 +14,7 @@ from tests.operations.planned import IMAGE, planned
 
 OK, PROBLEM, UNKNOWN = Level.FINE, Level.PROBLEM, Level.UNKNOWN
 NODES = ACCOUNTS["nodes"]
-STACK = f"a4-accelerate accounts.nodes={NODES} imageUri={IMAGE}"
+STACK = f"{NEUTRAL} accounts.nodes={NODES} imageUri={IMAGE}"
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 CHANGES: list[tuple[Change, Level, str]] = [
     (nothing, OK, f"{NODES} is there for nodes"),
@@ -51,5 +52,5 @@ def test_what_an_account_lacks_is_told_with_its_remedy(
 def test_nobody_needs_the_right_to_make_accounts_or_to_act_as_all_of_them() -> None:
     of_accounts = {*iam.ACT_AS, "iam.serviceAccounts.create", "resourcemanager.projects.setIamPolicy"}
     own = f"imageUri={IMAGE}"
-    assert of_accounts <= needed(planned("a4-accelerate", own)).keys()
-    assert not of_accounts & needed(planned("a4-accelerate", own, f"accounts.nodes={NODES}")).keys()
+    assert of_accounts <= needed(planned(NEUTRAL, own)).keys()
+    assert not of_accounts & needed(planned(NEUTRAL, own, f"accounts.nodes={NODES}")).keys()

@@ -4,6 +4,7 @@ import pytest
 
 from cloud.services.kms import AGENTS, ENCRYPTER
 from operations.findings import Level
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.changes import Change, assert_told, failing, nothing
 from tests.operations.conftest import Check
 from tests.operations.good_project import KMS, KMS_KEY, GoodProject
@@ -11,11 +12,11 @@ from tests.operations.google_server import NOT_FOUND, REFUSED
 
 OK, PROBLEM, UNKNOWN = Level.FINE, Level.PROBLEM, Level.UNKNOWN
 OF_KEYS = "cloudkms.projects.locations.keyRings.cryptoKeys"
-ON_GKE, ON_RUN = f"l4-kueue kmsKey={KMS_KEY}", f"cloudrun-vllm kmsKey={KMS_KEY}"
+ON_GKE, ON_RUN = f"{NEUTRAL} kmsKey={KMS_KEY}", f"{NEUTRAL_RUN} kmsKey={KMS_KEY}"
 CHANGES: list[tuple[str, Change, Level, str]] = [
     (ON_GKE, nothing, OK, "key stacks encrypts, and Google's accounts may use it"),
     (ON_RUN, nothing, OK, "key stacks encrypts, and Google's accounts may use it"),
-    (ON_GKE, failing(KMS, f"{OF_KEYS}.get", NOT_FOUND), PROBLEM, "pulumi config set kmsKey KEY --stack l4-k"),
+    (ON_GKE, failing(KMS, f"{OF_KEYS}.get", NOT_FOUND), PROBLEM, "pulumi config set kmsKey KEY --stack neut"),
     (ON_GKE, failing(KMS, f"{OF_KEYS}.get", REFUSED), PROBLEM, "ask its owner for roles/cloudkms.viewer"),
     (ON_GKE, lambda it: it.key(state="DESTROY_SCHEDULED"), PROBLEM, "of key stacks is DESTROY_SCHEDULED"),
     (ON_GKE, lambda it: it.key(purpose="ASYMMETRIC_SIGN"), PROBLEM, "key stacks is for ASYMMETRIC_SIGN"),

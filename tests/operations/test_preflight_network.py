@@ -3,6 +3,7 @@
 import pytest
 
 from operations.findings import Level
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.changes import Change, assert_told, failing, nothing
 from tests.operations.conftest import Check
 from tests.operations.good_project import APIS_AGENT, GKE_AGENT, HOST, RUN_AGENT, GoodProject
@@ -12,35 +13,35 @@ RANGES = "network=shared podsRange=pods servicesRange=services"
 IN_HOST = f"subnet=projects/{HOST}/regions/us-central1/subnetworks/shared"
 OK, PROBLEM, UNKNOWN = Level.FINE, Level.PROBLEM, Level.UNKNOWN
 CHANGES: dict[str, list[tuple[Change, Level, str]]] = {
-    "cloudrun-vllm subnet=shared": [
+    f"{NEUTRAL_RUN} subnet=shared": [
         (nothing, OK, "has room and a way out"),
         (lambda it: it.subnet(privateIpGoogleAccess=False), PROBLEM, "Private Google Access"),
         (lambda it: it.subnet(ipCidrRange="10.9.0.0/28"), PROBLEM, "is a /28"),
         (lambda it: it.subnet(nat=False), PROBLEM, "no Cloud NAT"),
         (failing("compute.v1", "compute.subnetworks.get", NOT_FOUND), PROBLEM, "no subnet shared"),
     ],
-    f"cloudrun-vllm {IN_HOST}": [
+    f"{NEUTRAL_RUN} {IN_HOST}": [
         (nothing, OK, "has room and a way out"),
         (lambda it: it.host("networkUser"), PROBLEM, f"{RUN_AGENT} has no roles/compute.networkUser on sub"),
         (lambda it: it.host("networkViewer"), PROBLEM, "networkViewer on project host-project"),
     ],
-    f"a4-ray subnet=shared {RANGES}": [
+    f"{NEUTRAL} subnet=shared {RANGES}": [
         (nothing, OK, "has room and a way out"),
         (lambda it: it.subnet(ipCidrRange="10.9.0.0/28"), OK, "has room and a way out"),
         (lambda it: it.subnet(nat=False), PROBLEM, "pods do not reach the Hugging Face Hub"),
         (
             lambda it: it.subnet(network_name="other"),
             PROBLEM,
-            "is in network other, not in shared\npulumi config set network other --stack a4-ray",
+            "is in network other, not in shared\npulumi config set network other --stack neutral",
         ),
         (
             lambda it: it.subnet(secondaryIpRanges=[{"rangeName": "pods", "ipCidrRange": "10.12.0.0/17"}]),
             PROBLEM,
-            "no secondary range services; it has pods\npulumi config set servicesRange NAME --stack a4-ray",
+            "no secondary range services; it has pods\npulumi config set servicesRange NAME --stack neutral",
         ),
         (failing("compute.v1", "compute.subnetworks.get", REFUSED), PROBLEM, "you may not look at subnet sh"),
     ],
-    f"l4-kueue subnet=shared {RANGES}": [
+    f"{NEUTRAL} nodes=3 subnet=shared {RANGES}": [
         (nothing, OK, "has room and a way out"),
         (
             lambda it: it.subnet(
@@ -53,7 +54,7 @@ CHANGES: dict[str, list[tuple[Change, Level, str]]] = {
             "(10.12.0.0/22) has room for the pods of 4 nodes, and the stack has 5",
         ),
     ],
-    f"a4-ray {IN_HOST} {RANGES}": [
+    f"{NEUTRAL} {IN_HOST} {RANGES}": [
         (nothing, OK, "has room and a way out"),
         (
             lambda it: it.host(attached=False),

@@ -3,6 +3,7 @@
 import pytest
 
 from operations.findings import Level
+from tests.neutral_stacks import NEUTRAL
 from tests.operations.conftest import Check
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import A_PAGE, REFUSED, UNAVAILABLE, Fault, disabled
@@ -26,7 +27,7 @@ from tests.operations.planned import PROJECT
 def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
     topic: str, fault: Fault, what: str, remedy: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("a4-ray")
+    plan = good.plan(NEUTRAL, "capacity.type=reservation", "capacity.reservation=my-reservation")
     good.server.fail_all(fault)
     (finding,) = check(plan, topic)
     assert finding.level is Level.UNKNOWN
@@ -56,7 +57,7 @@ def test_a_question_without_an_answer_is_a_row_and_not_a_traceback(
 def test_an_api_that_is_off_where_the_calls_count_is_not_enabled_in_the_stacks_project(
     consumer: str, what: str, remedy: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("a4-ray")
+    plan = good.plan(NEUTRAL)
     good.server.fail("compute.v1", "compute.regions.get", disabled("compute.googleapis.com", consumer))
     (finding,) = check(plan, "places")
     assert (finding.level, finding.what) == (Level.UNKNOWN, what)

@@ -36,7 +36,9 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakePulumi:
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", PASSPHRASE)
     fake = FakePulumi(tmp_path)
     configuration = {"llm-stacks:hfToken": {"value": HF_TOKEN, "secret": True}}
-    listed = json.dumps([{"name": "dev"}, {"name": "organization/llm-stacks/l4-kueue"}, {"name": "another"}])
+    listed = json.dumps(
+        [{"name": "neutral-run"}, {"name": "organization/llm-stacks/neutral"}, {"name": "another"}]
+    )
     empty = (report(same=60), "", 0)
     fake.answer(
         config=(json.dumps(configuration), "", 0), stack=(listed, "", 0), preview=empty, refresh=empty
@@ -55,12 +57,14 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         subprocess.run(["git", *name, *words], cwd=root, check=True, capture_output=True)
 
     git("init", "--initial-branch", "main")
-    for name in ("dev", "l4-kueue"):
+    for name in ("neutral", "neutral-run"):
         (root / f"Pulumi.{name}.yaml").write_text(f"config:\n  llm-stacks:scenario: {name}\n")
     git("add", ".")
     git("commit", "--message", "one")
     git("switch", "--create", "branch")
-    (root / "Pulumi.dev.yaml").write_text("config:\n  llm-stacks:scenario: dev\n  gcp:region: r\n")
+    (root / "Pulumi.neutral-run.yaml").write_text(
+        "config:\n  llm-stacks:scenario: neutral-run\n  gcp:region: r\n"
+    )
     git("commit", "--all", "--message", "two")
     monkeypatch.setattr(preview_comment, "ROOT", root)
     return root
@@ -73,19 +77,19 @@ def test_only_the_stacks_whose_inputs_changed_are_previewed_and_nothing_is_chang
     ran = command(*IN_CLOUD)
     assert ran.status == 0
     assert ran.out.startswith(MARKER)
-    assert "| `dev` | 0 | 0 | 1 | 0 | 0 |" in ran.out
-    assert "Nothing that these stacks are made of has changed: `l4-kueue`." in ran.out
+    assert "| `neutral-run` | 0 | 0 | 1 | 0 | 0 |" in ran.out
+    assert "Nothing that these stacks are made of has changed: `neutral`." in ran.out
     (listed, (asked, *_), preview) = pulumi.calls
     assert (listed, asked) == (["stack", "ls", "--json"], "config")
-    assert preview == ["preview", "--json", "--stack", "dev"]
+    assert preview == ["preview", "--json", "--stack", "neutral-run"]
 
 
 def test_a_stack_whose_file_the_branch_removes_is_told(
     repository: Path, pulumi: FakePulumi, command: Command
 ) -> None:
-    (repository / "Pulumi.l4-kueue.yaml").unlink()
-    assert "**`l4-kueue` is removed.**" in command(*IN_CLOUD).out
-    assert pulumi.called("preview") == [["preview", "--json", "--stack", "dev"]]
+    (repository / "Pulumi.neutral.yaml").unlink()
+    assert "**`neutral` is removed.**" in command(*IN_CLOUD).out
+    assert pulumi.called("preview") == [["preview", "--json", "--stack", "neutral-run"]]
 
 
 def test_secrets_of_the_stack_and_of_the_job_are_in_nothing_that_is_written(
@@ -96,7 +100,7 @@ def test_secrets_of_the_stack_and_of_the_job_are_in_nothing_that_is_written(
     saving = command(*IN_CLOUD, "--save", str(saved))
     error = ("", f"error: {LEAK['description']}", 255)
     pulumi.answer(preview=error, refresh=error)
-    failed, drifted = command(*IN_CLOUD), command("drift", "--stack", "dev")
+    failed, drifted = command(*IN_CLOUD), command("drift", "--stack", "neutral-run")
     assert failed.status == drifted.status == 1
     for text in (*saving[1:], *failed[1:], *drifted[1:], saved.read_text(), str(pulumi.calls)):
         assert HF_TOKEN not in text
@@ -249,7 +253,7 @@ def test_a_stack_that_is_not_deployed_is_rehearsed(
     monkeypatch.setattr(sources, "rehearsed", lambda stack, _: StackPreview(stack=stack, unchanged=9))
     pulumi.answer(stack=("[]", "", 0))
     ran = command(*IN_CLOUD)
-    assert "| `dev` | 0 | 0 | 0 | 0 | 9 |" in ran.out
+    assert "| `neutral-run` | 0 | 0 | 0 | 0 | 9 |" in ran.out
     assert "rehearsed without a cloud" in ran.out
     assert not pulumi.called("preview")
 
@@ -258,7 +262,7 @@ def test_a_rehearsal_that_ends_without_a_word_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(shutil.which("false")))
-    assert "ended with status 1" in sources.rehearsed("dev", tmp_path).failure
+    assert "ended with status 1" in sources.rehearsed("neutral-run", tmp_path).failure
 
 
 def test_a_pulumi_that_prints_something_else_is_said_to(
@@ -283,14 +287,14 @@ def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
     ran = command("drift")
     assert ran.status == 0
     assert ran.out.count("Nothing changes") == 2
-    assert [call[-1] for call in pulumi.called("refresh")] == ["dev", "l4-kueue"]
+    assert [call[-1] for call in pulumi.called("refresh")] == ["neutral", "neutral-run"]
 
 
 @pytest.mark.usefixtures("pulumi_got_earlier", "no_policies")
 def test_drift_finds_the_engine_that_was_got_earlier_when_none_is_on_the_path(
     pulumi: FakePulumi, command: Command
 ) -> None:
-    assert command("drift", "--stack", "dev").status == 0
+    assert command("drift", "--stack", "neutral-run").status == 0
     assert pulumi.called("refresh")
 
 
@@ -305,15 +309,15 @@ def test_drift_is_told_and_fails_the_job(pulumi: FakePulumi, command: Command) -
         detailedDiff={"storageClass": {"kind": "update", "inputDiff": True}},
     )
     pulumi.answer(refresh=(report(gone, changed), "", 0))
-    ran = command("drift", "--stack", "l4-kueue", "--stack", "dev")
+    ran = command("drift", "--stack", "neutral-run", "--stack", "neutral")
     assert ran.status == 1
     assert "What has changed in the cloud" in ran.out
     assert "`storageClass`: `STANDARD` → `COLDLINE`" in ran.out
-    assert ran.out.index("`dev`") < ran.out.index("`l4-kueue`")
+    assert ran.out.index("`neutral`") < ran.out.index("`neutral-run`")
 
 
 def test_looking_for_drift_changes_nothing_and_reads_no_secret(pulumi: FakePulumi, command: Command) -> None:
-    command("drift", "--stack", "dev")
+    command("drift", "--stack", "neutral-run")
     (call,) = pulumi.called("refresh")
     sealed = "gcp:secretmanager/secretVersion:SecretVersion", "gcp:storage/bucketObject:BucketObject"
     excluded = {
@@ -330,14 +334,14 @@ def test_the_engine_leaves_out_what_looking_for_drift_excludes() -> None:
         "BucketObject": ("cacheControl", "no-cache"),
         "Bucket": ("storageClass", "COLDLINE"),
     }
-    with Rehearsal("dev", {"imageUri": plans.IMAGE}) as rehearsal:
+    with Rehearsal("neutral-run", {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
         for item in rehearsal.cloud.items:
             key, value = changed.get(item.type.rpartition(":")[2], ("", None))
             if key:
                 item.inputs[key] = item.outputs[key] = value
         words = sources.drift_arguments()
-        preview = engine_report.read("dev", rehearsal.engine(words), Redaction())
-        everything = engine_report.read("dev", rehearsal.engine(words[:3]), Redaction())
-    assert [change.name for change in preview.changes] == ["cloudrun-vllm-bucket"]
+        preview = engine_report.read("neutral-run", rehearsal.engine(words), Redaction())
+        everything = engine_report.read("neutral-run", rehearsal.engine(words[:3]), Redaction())
+    assert [change.name for change in preview.changes] == ["neutral-run-bucket"]
     assert len(everything.changes) > 1

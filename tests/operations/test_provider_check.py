@@ -7,9 +7,13 @@ import pytest
 
 from engine.project import known_stacks
 from operations.previews import checkout
+from tests import plans
 from tests.operations.conftest import Command
 from tests.operations.fake_pulumi import FakePulumi
 from tests.operations.previews.reports import BUCKET, POOL, report, step
+
+# The command copies the checkout, which does not have the tests' own stacks.
+STACK = plans.stacks_with("hfToken")[0]
 
 
 @pytest.fixture
@@ -50,7 +54,7 @@ def test_an_engine_that_runs_no_program_is_refused_before_anything_is_done(
 
 @pytest.mark.usefixtures("pulumi_got_earlier")
 def test_the_engine_that_was_got_earlier_is_found_when_none_is_on_the_path(command: Command) -> None:
-    assert command("provider-check", "--stack", "dev").status == 0
+    assert command("provider-check", "--stack", STACK).status == 0
 
 
 def test_every_stack_is_planned_as_a_new_one(pulumi: FakePulumi, command: Command) -> None:
@@ -65,7 +69,7 @@ def test_the_providers_have_no_account_reach_nothing_and_secrets_go_in_by_standa
     pulumi: FakePulumi, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token-of-somebody")
-    command("provider-check", "--stack", "dev")
+    command("provider-check", "--stack", STACK)
     install, _, config, preview = pulumi.runs
     alone = preview.environment
     assert alone["GOOGLE_OAUTH_ACCESS_TOKEN"] == "dummy"
@@ -74,7 +78,7 @@ def test_the_providers_have_no_account_reach_nothing_and_secrets_go_in_by_standa
     assert alone["PULUMI_BACKEND_URL"].startswith("file:///")
     # Plugins are downloaded first, while the network is there.
     assert install.environment.get("HTTPS_PROXY") != "http://127.0.0.1:9"
-    assert config.call == ["config", "set", "--secret", "llm-stacks:hfToken", "--stack", "dev"]
+    assert config.call == ["config", "set", "--secret", "llm-stacks:hfToken", "--stack", STACK]
     assert config.text and not [run for run in pulumi.runs if config.text in run.environment.values()]
 
 
@@ -91,9 +95,9 @@ def test_what_a_provider_rejects_is_told_and_fails(
     answer: tuple[str, str, int], pulumi: FakePulumi, command: Command
 ) -> None:
     pulumi.answer(preview=answer)
-    ran = command("provider-check", "--stack", "dev")
+    ran = command("provider-check", "--stack", STACK)
     assert ran.status == 1
-    assert ran.out.startswith("dev: ") and "gcp:storage/bucket:Bucket: location is wrong" in ran.out
+    assert ran.out.startswith(f"{STACK}: ") and "gcp:storage/bucket:Bucket: location is wrong" in ran.out
 
 
 def test_without_the_plugins_nothing_can_be_checked(pulumi: FakePulumi, command: Command) -> None:

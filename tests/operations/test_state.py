@@ -104,14 +104,14 @@ def test_a_backend_whose_history_cannot_be_read_is_said_with_the_way_out(
 
 
 def test_the_history_of_a_folder_is_what_the_engine_wrote(
-    l4_kueue: PastStack, clients: Clients, monkeypatch: pytest.MonkeyPatch
+    neutral: PastStack, clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
-    real = Backend("l4-kueue")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend}")
+    real = Backend("neutral")
     assert real.now().resources == ()
     # In the later one the bucket may be deleted.
     released, state = real.earlier(clients)
-    assert state == l4_kueue.alive
+    assert state == neutral.alive
     assert {resource.name for resource in released.resources} == {
         resource.name for resource in state.resources
     }

@@ -1,14 +1,17 @@
 """A project and a cluster whose answers confirm each assumption that is measured, and what contradicts it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from cloud import records
 from cloud.machines import L4, MACHINES, V6E, Accelerator
 from cloud.services import cloudbuild, iam, run
 from cloud.services.container import CLUSTER
-from operations.cost.quantities import quantities
+from engine.plan import Planned
+from operations.plan import StackPlan
 from operations.state import Resource, State
+from tests.neutral_stacks import NEUTRAL
 from tests.operations.google_server import GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.planned import planned
@@ -18,7 +21,15 @@ from tests.operations.status.samples import condition
 
 Object = dict[str, Any]
 
-PLAN: Final = "a4-ray"
+_RAY_JOB: Final = Planned(
+    type="kubernetes:ray.io/v1:RayJob",
+    name="ray-job",
+    urn="ray-job",
+    parent="",
+    op="create",
+    inputs={"kind": "RayJob", "spec": {"entrypoint": "python", "shutdownAfterJobFinishes": True}},
+    dependencies=(),
+)
 _HERE: Final = f"projects/{PROJECT}/locations/{REGION}"
 _SERVICES: Final = "run.projects.locations.services"
 STATE: Final = State(
@@ -29,6 +40,12 @@ STATE: Final = State(
         Resource(type="kubernetes:core/v1:Namespace", id="llm", outputs={}),
     )
 )
+
+
+def plan_with_ray() -> StackPlan:
+    """The plan of a stack that has a RayJob too."""
+    plan = planned(NEUTRAL)
+    return replace(plan, resources=(*plan.resources, _RAY_JOB))
 
 
 class Answers:
@@ -42,7 +59,7 @@ class Answers:
         self.api = _named(
             "v1beta2.visibility.kueue.x-k8s.io", status={"conditions": [condition("Available", True)]}
         )
-        self.ray_job: Object = _definition("RayJob", *planned(PLAN).of_type("kubernetes:ray.io/v1:RayJob"))
+        self.ray_job: Object = _definition("RayJob", _RAY_JOB)
         self.gpus, self.tpus = _node("a4-highgpu-8g"), _node("ct6e-standard-4t")
         self.server = _pod("vllm", created="10:01", image="vllm")
         self.build = {
@@ -91,7 +108,7 @@ class Answers:
             )
         quotas = [{"metric": "HDB_TOTAL_GB", "limit": 2000.0, "usage": self.disks}]
         google.plant("compute.v1", "compute.regions.get", {"name": REGION, "quotas": quotas})
-        sell(google, planned(PLAN), self.unsold)
+        sell(google, planned(NEUTRAL), self.unsold)
         google.plant("iam.v1", "iam.permissions.queryTestablePermissions", self._page)
 
     def _offered(self, collection: str, name: str, model: Accelerator) -> Object:
@@ -125,7 +142,7 @@ CONTRADICTIONS: Final[dict[str, Callable[[Answers], object]]] = {
     "minutes-build": lambda it: it.build.update(finishTime="2026-11-22T11:00:00Z"),
     "minutes-node": lambda it: it.server["metadata"].update(creationTimestamp="2026-11-22T09:40:00Z"),
     "permission-names": lambda it: it.permissions.remove("container.clusters.create"),
-    "sku-descriptions": lambda it: setattr(it, "unsold", quantities(planned(PLAN))[-1].key),
+    "sku-descriptions": lambda it: setattr(it, "unsold", "g2.cpu.onDemand"),
     "start-in-cluster": lambda it: it.server["status"]["containerStatuses"][0].update(restartCount=1),
     "start-on-cloud-run": lambda it: it.healthy.update(
         state="CONDITION_FAILED", message="no answer on /health"

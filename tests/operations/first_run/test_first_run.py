@@ -13,10 +13,9 @@ from operations.google.clients import Clients
 from operations.state import State
 from operations.status.cluster import from_kubeconfig
 from tests.operations.conftest import HF_TOKEN, Command, CommandResult, PastStack
-from tests.operations.first_run.answers import CONTRADICTIONS, PLAN, STATE, Answers
+from tests.operations.first_run.answers import CONTRADICTIONS, STATE, Answers, plan_with_ray
 from tests.operations.google_server import A_PAGE, CUT, REFUSED, SLOW, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.kubernetes_server import KubernetesServer
-from tests.operations.planned import planned
 from tests.operations.project import PROJECT
 
 HOLDS, DIFFERS, UNSEEN, BY_HAND = Verdict.HOLDS, Verdict.DIFFERS, Verdict.UNSEEN, Verdict.BY_HAND
@@ -40,7 +39,7 @@ def looks(google: GoogleServer, cluster: KubernetesServer, tmp_path: Path) -> Lo
         clients = Clients(PROJECT, google.address, timeout_s=timeout_s)
         kubeconfig = cluster.kubeconfig(tmp_path)
         stack = LiveStack(
-            plan=planned(PLAN), state=state, clients=clients, reached=from_kubeconfig(kubeconfig)
+            plan=plan_with_ray(), state=state, clients=clients, reached=from_kubeconfig(kubeconfig)
         )
         rows = [look(id, stack) for id in assumptions()]
         assert all(row.seen for row in rows if row.verdict is not BY_HAND)
@@ -111,7 +110,7 @@ def test_what_differs_is_shown_with_what_goes_wrong_and_what_is_not_seen_with_ho
 
 @pytest.fixture
 def run(
-    l4_kueue: PastStack,
+    neutral: PastStack,
     google: GoogleServer,
     cluster: KubernetesServer,
     tmp_path: Path,
@@ -119,11 +118,11 @@ def run(
     command: Command,
 ) -> Callable[..., CommandResult]:
     """The command, for a stack that is up."""
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend_up}")
     monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
-    monkeypatch.setattr("operations.plan.load", lambda _stack: l4_kueue.plan)
+    monkeypatch.setattr("operations.plan.load", lambda _stack: neutral.plan)
     where = ["--endpoint", google.address, "--kubeconfig", str(cluster.kubeconfig(tmp_path))]
-    return lambda *words: command("first-run", "--stack", "l4-kueue", *where, *words)
+    return lambda *words: command("first-run", "--stack", "neutral", *where, *words)
 
 
 def test_what_is_sent_back_has_every_assumption_and_neither_the_project_nor_a_secret(

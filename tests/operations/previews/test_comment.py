@@ -39,7 +39,7 @@ FOLLOWING = [
 FAILED = StackPreview(stack="dev", failure="error: the key ``` is wrong\nset it")
 
 
-def preview(*of: Change, stack: str = "l4-kueue") -> StackPreview:
+def preview(*of: Change, stack: str = "neutral") -> StackPreview:
     return StackPreview(stack=stack, against="main", changes=of, unchanged=5)
 
 
@@ -74,9 +74,9 @@ def test_without_losses_there_is_no_warning_and_many_updates_are_folded_as_all_c
 def test_a_run_that_ends_is_in_front_and_one_that_goes_on_with_its_stack() -> None:
     runs = (RunChange(before="old-1", after="new-2"), RunChange(before="mine", after="mine"))
     text = rendered(replace(preview(SERVICE), runs=runs))
-    ended = "> **`l4-kueue`: the training of run `old-1` ends where it is, and run `new-2` starts.**"
+    ended = "> **`neutral`: the training of run `old-1` ends where it is, and run `new-2` starts.**"
     assert 0 < text.index(ended) < text.index("| stack |")
-    assert text.index("### `l4-kueue`") < text.index("Run `mine` goes on from its newest checkpoint.")
+    assert text.index("### `neutral`") < text.index("Run `mine` goes on from its newest checkpoint.")
     deleted = rendered(replace(preview(SERVICE), runs=(RunChange(before="old-1", after=""),)))
     assert "the training of run `old-1` ends where it is.**" in deleted
 
@@ -121,7 +121,7 @@ def test_what_the_program_warns_of_stands_before_the_table() -> None:
 def test_what_has_no_preview_or_no_change_is_told_and_a_failure_in_front() -> None:
     others = preview(POOL), preview(stack="a4-ray")
     text = rendered(FAILED, *others, untouched=("tpu-maxtext",), removed=("old",))
-    assert "| `l4-kueue` | 0 | **1** | 0 | 0 | 5 |" in text
+    assert "| `neutral` | 0 | **1** | 0 | 0 | 5 |" in text
     assert "| `a4-ray` | 0 | 0 | 0 | 0 | 5 |" in text
     assert "### `a4-ray`\n\nAgainst `main`.\n\nNothing changes." in text
     assert "Nothing that these stacks are made of has changed: `tpu-maxtext`." in text
@@ -143,7 +143,7 @@ def test_it_never_exceeds_the_limit_and_a_cut_closes_what_is_open(limit: int) ->
     for order in ((preview(*many, BUCKET), failed), (failed, preview(*many, BUCKET))):
         text = rendered(*order, limit=limit)
         assert len(text) <= limit
-        assert "`l4-kueue`: 1 deleted" in text
+        assert "`neutral`: 1 deleted" in text
         assert ("is cut off" in text) == (limit < 5_000)
         assert text.count("<details>") == text.count("</details>")
         assert text.count("```") % 2 == 0

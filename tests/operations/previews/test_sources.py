@@ -1,20 +1,36 @@
 """A merge request's effect on a running stack, by the real engine and without a cloud."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from engine.project import ROOT
 from operations.previews import sources
 from operations.previews.changes import Kind
 from tests.checkout import copy_of_program
+from tests.neutral_stacks import NEUTRAL as STACK
+from tests.neutral_stacks import put_into
 
-STACK = "l4-kueue"
+
+@pytest.fixture(autouse=True)
+def branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkout in which the command runs is a copy with the tests' own stack in it."""
+    copy = copy_of_program(tmp_path / "branch")
+    put_into(copy)
+    for name in ("engine", "rehearsal"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("tools", ".tools"):
+        (copy / name).symlink_to(ROOT / name)
+    monkeypatch.setattr("operations.plan.ROOT", copy)
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     """A checkout of the program, to be made different."""
-    return copy_of_program(tmp_path)
+    copy = copy_of_program(tmp_path / "target")
+    put_into(copy)
+    return copy
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -34,16 +50,19 @@ def test_what_the_branch_does_is_told_with_what_it_takes_along(target: Path) -> 
     # The region replaces the bucket, which the engine refuses while it is protected.
     region = 'gcp:region: us-east4\n  llm-stacks:forceDestroy: "true"'
     edit(target / f"Pulumi.{STACK}.yaml", "gcp:region: us-central1", region)
-    edit(target / "stacks/scenarios/l4_kueue.py", '"deny-ingress", ', "")
+    edit(target / "stacks/scenarios/neutral.py", 'trainers={"app": SERVICE},', "")
     edit(target / "cloud" / "machines.py", '"pd-balanced"', '"pd-ssd"')
     preview = sources.rehearsed(STACK, target)
     assert preview.failure == ""
     replaced = {change.name: change for change in preview.of(Kind.REPLACE)}
-    (location,) = [change for change in replaced["l4-kueue-cluster"].properties if change.path == "location"]
+    (location,) = [change for change in replaced["neutral-cluster"].properties if change.path == "location"]
     assert (location.old, location.new, location.forces) == ("us-east4", "us-central1", True)
-    assert "its provider is replaced" in replaced["l4-kueue-serving"].reason
-    assert [change.name for change in preview.of(Kind.CREATE)] == ["l4-kueue-deny-ingress"]
-    paths = {prop.path: (prop.old, prop.new) for prop in replaced["l4-kueue-l4-pool"].properties}
+    assert "its provider is replaced" in replaced["neutral-serving"].reason
+    assert [change.name for change in preview.of(Kind.CREATE)] == [
+        "neutral-training-monitoring",
+        "neutral-training",
+    ]
+    paths = {prop.path: (prop.old, prop.new) for prop in replaced["neutral-l4-pool"].properties}
     assert paths["nodeConfig.diskType"] == ("pd-ssd", "pd-balanced")
 
 
@@ -56,7 +75,7 @@ def test_two_rehearsals_tell_the_same(target: Path) -> None:
 
 
 def test_a_program_that_is_rejected_has_a_failure_and_no_changes(target: Path) -> None:
-    edit(target / f"Pulumi.{STACK}.yaml", "llm-stacks:scenario: l4-kueue", "llm-stacks:scenario: l4-kuee")
+    edit(target / f"Pulumi.{STACK}.yaml", "llm-stacks:scenario: neutral", "llm-stacks:scenario: neutrl")
     preview = sources.rehearsed(STACK, target)
-    assert "scenario: 'l4-kuee' is not one of" in preview.failure
+    assert "scenario: 'neutrl' is not one of" in preview.failure
     assert preview.changes == ()

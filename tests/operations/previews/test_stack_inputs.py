@@ -12,47 +12,49 @@ from operations.previews import stack_inputs
 from rehearsal.session import Rehearsal
 
 KNOWN = stack_inputs.scenarios()
+# The tests' own stacks, and another one of the same scenario.
+OWN = {"neutral": "neutral", "neutral-run": "neutral-run", "second": "neutral-run"}
 
 
 @pytest.mark.parametrize(
     ("files", "stacks"),
     [
-        ("Pulumi.dev.yaml", ["dev"]),
-        ("stacks/scenarios/cloudrun_vllm.py", ["cloudrun-vllm", "dev"]),
-        ("workloads/l4-kueue/ingress-to-serving.yaml", ["l4-kueue"]),
-        ("workloads/torchrun/finetune.yaml", sorted(KNOWN)),
-        ("workloads/vllm/serving.yaml", sorted(KNOWN)),
-        ("workloads/finetune/trainer.py", sorted(KNOWN)),
-        ("components/manifests/ingress-from-inside.yaml", sorted(KNOWN)),
-        ("stacks/pins.py", sorted(KNOWN)),
-        ("components/storage/bucket.py", sorted(KNOWN)),
-        ("Pulumi.yaml", sorted(KNOWN)),
-        ("requirements.txt", sorted(KNOWN)),
+        ("Pulumi.second.yaml", ["second"]),
+        ("stacks/scenarios/neutral_run.py", ["neutral-run", "second"]),
+        ("workloads/neutral/job.yaml", ["neutral"]),
+        ("workloads/torchrun/finetune.yaml", sorted(OWN)),
+        ("workloads/vllm/serving.yaml", sorted(OWN)),
+        ("workloads/finetune/trainer.py", sorted(OWN)),
+        ("components/manifests/ingress-from-inside.yaml", sorted(OWN)),
+        ("stacks/pins.py", sorted(OWN)),
+        ("components/storage/bucket.py", sorted(OWN)),
+        ("Pulumi.yaml", sorted(OWN)),
+        ("requirements.txt", sorted(OWN)),
         ("README.md", []),
-        ("docs/stacks/l4-kueue.md", []),
-        ("tests/stacks/test_a4_ray.py", []),
+        ("docs/stacks/neutral.md", []),
+        ("tests/stacks/test_neutral.py", []),
         ("rehearsal/session.py", []),
         ("operations/drift.py", []),
         ("tools/pulumi/go.mod", []),
         (
-            "stacks/scenarios/l4_kueue.py Pulumi.dev.yaml workloads/l4-kueue/ingress-to-serving.yaml",
-            ["dev", "l4-kueue"],
+            "stacks/scenarios/neutral.py Pulumi.second.yaml workloads/neutral/job.yaml",
+            ["neutral", "second"],
         ),
     ],
 )
 def test_a_file_changes_the_stacks_that_are_made_of_it(files: str, stacks: list[str]) -> None:
-    assert stack_inputs.stacks_changed_by(files.split(), KNOWN) == stacks
+    assert stack_inputs.stacks_changed_by(files.split(), OWN) == stacks
 
 
 def test_a_recipe_of_ones_own_its_rows_and_more_packages_are_inputs_of_the_stack_that_names_them(
     tmp_path: Path,
 ) -> None:
     for stack, recipe in (("mine", "./team/rows.yaml"), ("theirs", "gemma-3-4b-sql")):
-        settings = f"config:\n  llm-stacks:scenario: a4-ray\n  llm-stacks:recipe: {recipe}\n"
+        settings = f"config:\n  llm-stacks:scenario: neutral\n  llm-stacks:recipe: {recipe}\n"
         settings += f"  llm-stacks:extraRequirements: ./packages/{stack}.txt\n"
         (tmp_path / f"Pulumi.{stack}.yaml").write_text(settings)
     places = stack_inputs.own_places(tmp_path)
-    known = dict.fromkeys(("mine", "theirs"), "a4-ray")
+    known = dict.fromkeys(("mine", "theirs"), "neutral")
     for file in ("team/rows.yaml", "team/rows.jsonl", "packages/mine.txt"):
         assert stack_inputs.stacks_changed_by([file], known, places) == ["mine"]
     others = ["team/more/rows.jsonl", "rows.yaml", "packages/mine.in"]

@@ -33,7 +33,7 @@ def port(model: ModelServer) -> tuple[str, int]:
 
 @pytest.fixture
 def cluster(port: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[ForwardingCluster]:
-    """The cluster of l4-kueue, with a server that is ready."""
+    """The cluster of neutral, with a server that is ready."""
     monkeypatch.setattr("urllib3.Retry.sleep", lambda *_: None)
     with ForwardingCluster({f"{PODS}/serving-1:8000": port}) as server:
         plant_server(server, PODS, "serving-1", app="serving")
@@ -54,28 +54,28 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Callable[[State], None]:
 
 @pytest.fixture
 def on_gke(
-    state: Callable[[State], None], l4_kueue: PastStack, cluster: ForwardingCluster, tmp_path: Path
+    state: Callable[[State], None], neutral: PastStack, cluster: ForwardingCluster, tmp_path: Path
 ) -> tuple[str, ...]:
-    """The arguments that choose l4-kueue, whose cluster is the stand-in."""
-    state(l4_kueue.alive)
-    return ("--stack", "l4-kueue", "--kubeconfig", str(cluster.kubeconfig(tmp_path)))
+    """The arguments that choose neutral, whose cluster is the stand-in."""
+    state(neutral.alive)
+    return ("--stack", "neutral", "--kubeconfig", str(cluster.kubeconfig(tmp_path)))
 
 
 @pytest.fixture
 def on_cloud_run(
-    state: Callable[[State], None], cloudrun: PastStack, model: ModelServer, google: GoogleServer
+    state: Callable[[State], None], neutral_run: PastStack, model: ModelServer, google: GoogleServer
 ) -> tuple[str, ...]:
-    """The arguments that choose cloudrun-vllm, whose service is the stand-in."""
-    state(with_service_at(model.address, cloudrun.alive))
-    return ("--stack", "cloudrun-vllm", "--endpoint", google.address)
+    """The arguments that choose neutral-run, whose service is the stand-in."""
+    state(with_service_at(model.address, neutral_run.alive))
+    return ("--stack", "neutral-run", "--endpoint", google.address)
 
 
 @pytest.fixture
 def on_internal_cloud_run(
-    state: Callable[[State], None], cloudrun: PastStack, model: ModelServer, on_cloud_run: tuple[str, ...]
+    state: Callable[[State], None], neutral_run: PastStack, model: ModelServer, on_cloud_run: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The same, and only the project's networks reach the service."""
-    state(with_service_at(model.address, cloudrun.alive, ingress="INGRESS_TRAFFIC_INTERNAL_ONLY"))
+    state(with_service_at(model.address, neutral_run.alive, ingress="INGRESS_TRAFFIC_INTERNAL_ONLY"))
     return on_cloud_run
 
 

@@ -43,10 +43,10 @@ def test_the_answer_alone_is_printed(command: Command, on_gke: tuple[str, ...], 
 
 
 def test_an_answer_is_read_while_it_arrives(
-    l4_kueue: PastStack, cluster: ForwardingCluster, model: ModelServer, clients: Clients, tmp_path: Path
+    neutral: PastStack, cluster: ForwardingCluster, model: ModelServer, clients: Clients, tmp_path: Path
 ) -> None:
     model.go_on.clear()
-    with connected(l4_kueue.alive, "l4-kueue", lambda: clients, cluster.kubeconfig(tmp_path)) as connection:
+    with connected(neutral.alive, "neutral", lambda: clients, cluster.kubeconfig(tmp_path)) as connection:
         parts = filter(None, answer(connection, "a-model", [{"role": "user", "content": "?"}]))
         assert next(parts) == "\N{BANANA}"
         model.go_on.set()
@@ -54,9 +54,9 @@ def test_an_answer_is_read_while_it_arrives(
 
 
 def test_the_port_is_closed_after_the_answer(
-    l4_kueue: PastStack, cluster: ForwardingCluster, model: ModelServer, clients: Clients, tmp_path: Path
+    neutral: PastStack, cluster: ForwardingCluster, model: ModelServer, clients: Clients, tmp_path: Path
 ) -> None:
-    with connected(l4_kueue.alive, "l4-kueue", lambda: clients, cluster.kubeconfig(tmp_path)) as connection:
+    with connected(neutral.alive, "neutral", lambda: clients, cluster.kubeconfig(tmp_path)) as connection:
         assert served_model(connection) == "a-model"
     with pytest.raises(urllib3.exceptions.HTTPError):
         urllib3.request("GET", connection.url, retries=False)
@@ -74,7 +74,7 @@ def test_a_pod_of_something_else_is_not_asked(
 
 
 def test_a_cluster_behind_tls_gets_the_operators_token(
-    l4_kueue: PastStack,
+    neutral: PastStack,
     port: tuple[str, int],
     google: GoogleServer,
     tmp_path: Path,
@@ -88,7 +88,7 @@ def test_a_cluster_behind_tls_gets_the_operators_token(
             "masterAuth": {"clusterCaCertificate": base64.b64encode(cluster.certificate).decode()},
         }
         google.plant("container.v1", "container.projects.locations.clusters.get", described)
-        with connected(l4_kueue.alive, "l4-kueue", lambda: Clients("p", google.address)) as connection:
+        with connected(neutral.alive, "neutral", lambda: Clients("p", google.address)) as connection:
             assert served_model(connection) == "a-model"
         assert cluster.tokens == ["Bearer a-token"]
 
@@ -104,7 +104,7 @@ def test_a_server_that_waits_says_why(
     assert (status, out) == (2, "")
     assert last_line(error) == (
         "operations ask: no server of serving is ready: waits in the queue: Kueue has not admitted it; see "
-        "python -m operations status --stack l4-kueue"
+        "python -m operations status --stack neutral"
     )
 
 
@@ -293,9 +293,9 @@ SQL = json.dumps({"system": "Write SQL.", "prompt": "{schema}\n{question}"})
 
 
 @pytest.fixture
-def sql(state: Callable[[State], None], l4_kueue: PastStack, on_gke: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments that choose l4-kueue, which here serves a model that was trained on two fields."""
-    alive = l4_kueue.alive
+def sql(state: Callable[[State], None], neutral: PastStack, on_gke: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments that choose neutral, which here serves a model that was trained on two fields."""
+    alive = neutral.alive
     state(replace(alive, outputs={**alive.outputs, "questionForm": SQL}))
     return on_gke
 
@@ -332,27 +332,29 @@ def test_fields_that_do_not_fit_the_prompt_are_said(
 
 
 def test_a_stack_that_serves_nothing_is_said(
-    command: Command, state: Callable[[State], None], a4_ray: PastStack
+    command: Command, state: Callable[[State], None], neutral: PastStack
 ) -> None:
-    state(a4_ray.alive)
-    status, out, error = command("ask", "--stack", "a4-ray", "?")
+    servers = [*neutral.alive.of_type("kubernetes:apps/v1:Deployment")]
+    others = (resource for resource in neutral.alive.resources if resource not in servers)
+    state(replace(neutral.alive, resources=tuple(others)))
+    status, out, error = command("ask", "--stack", "neutral", "?")
     assert (status, out) == (2, "")
-    assert last_line(error).startswith("operations ask: nothing of stack a4-ray serves a model; docs")
+    assert last_line(error).startswith("operations ask: nothing of stack neutral serves a model; docs")
 
 
 def test_a_stack_that_is_down_is_said(command: Command, state: Callable[[State], None]) -> None:
     state(State())
-    status, out, error = command("ask", "--stack", "l4-kueue", "?")
+    status, out, error = command("ask", "--stack", "neutral", "?")
     assert (status, out) == (2, "")
     assert last_line(error) == (
-        "operations ask: stack l4-kueue has no resources; create them with `pulumi up --stack l4-kueue`"
+        "operations ask: stack neutral has no resources; create them with `pulumi up --stack neutral`"
     )
 
 
 def test_a_stack_that_does_not_exist_is_said(
-    command: Command, l4_kueue: PastStack, monkeypatch: pytest.MonkeyPatch
+    command: Command, neutral: PastStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend_up}")
     status, out, error = command("ask", "--stack", "nobodys", "?")
     assert (status, out) == (2, "")
     assert "nobodys" in last_line(error)

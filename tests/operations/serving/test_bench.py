@@ -84,7 +84,7 @@ def test_the_table_has_three_loads(command: Command, on_gke: tuple[str, ...], cl
         "tokens_per_second": 96.0,
     }
     table = command("bench", *on_gke).out
-    assert table.startswith("l4-kueue: a-model, answers of 64 tokens")
+    assert table.startswith("neutral: a-model, answers of 64 tokens")
     assert "3 of 3" in table
 
 

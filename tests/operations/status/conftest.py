@@ -10,6 +10,7 @@ import pytest
 
 from cloud.discovery import Call
 from operations.google.clients import Clients
+from operations.state import Resource
 from operations.status import look as status
 from operations.status.cluster import from_kubeconfig
 from operations.status.report import Report
@@ -37,12 +38,15 @@ def google(google: GoogleServer) -> GoogleServer:
 
 @pytest.fixture
 def look(
-    clients: Clients, cluster: KubernetesServer, tmp_path: Path, l4_kueue: PastStack, a4_ray: PastStack
+    clients: Clients, cluster: KubernetesServer, tmp_path: Path, neutral: PastStack
 ) -> Callable[[], Report]:
-    """The status of l4-kueue, whose cluster has the objects of a4-ray too."""
-    ray = (resource for resource in a4_ray.alive.resources if resource.type.startswith("kubernetes:"))
-    state = replace(l4_kueue.alive, resources=(*l4_kueue.alive.resources, *ray))
-    return partial(status.look, "l4-kueue", state, clients, from_kubeconfig(cluster.kubeconfig(tmp_path)))
+    """The status of a stack that has a Ray cluster too, and a job on it."""
+    ray = [
+        Resource(type=f"kubernetes:ray.io/v1:{kind}", id=f"ray/{kind.lower()}", outputs={})
+        for kind in ("RayCluster", "RayJob")
+    ]
+    state = replace(neutral.alive, resources=(*neutral.alive.resources, *ray))
+    return partial(status.look, "neutral", state, clients, from_kubeconfig(cluster.kubeconfig(tmp_path)))
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_the_newest_execution_of_the_job(
     log: str,
     state: str,
     words: str,
-    cloudrun: PastStack,
+    neutral_run: PastStack,
     google: GoogleServer,
     clients: Clients,
 ) -> None:
@@ -57,7 +57,7 @@ def test_the_newest_execution_of_the_job(
     older = {"name": f"{EXECUTIONS}/j-old", "createTime": "2026-11-20T09:00:00Z"}
     google.plant("run.v2", "run.projects.locations.jobs.executions.list", {"executions": [older, newest]})
     google.plant("logging.v2", "logging.entries.list", {"entries": [{"textPayload": log}]})
-    report = look("cloudrun-vllm", cloudrun.alive, clients)
+    report = look("neutral-run", neutral_run.alive, clients)
     shown = line(report, "Cloud Run execution")
     assert (shown.name, shown.state, why(report, shown.kind)) == ("j-abc", state, words)
 
@@ -74,11 +74,11 @@ NOT_UP = "The container failed to start and listen on the port defined by PORT=8
     ],
 )
 def test_the_service(
-    ready: Object, state: str, words: str, cloudrun: PastStack, google: GoogleServer, clients: Clients
+    ready: Object, state: str, words: str, neutral_run: PastStack, google: GoogleServer, clients: Clients
 ) -> None:
     revisions = {"latestCreatedRevision": "r/s-00002", "latestReadyRevision": "r/s-00001"}
     answer = {"terminalCondition": {"type": "Ready", **ready}, **revisions}
     google.plant("run.v2", "run.projects.locations.services.get", answer)
-    report = look("cloudrun-vllm", cloudrun.alive, clients)
+    report = look("neutral-run", neutral_run.alive, clients)
     shown = line(report, "Cloud Run service")
     assert (shown.state, why(report, shown.kind)) == (state, words)

@@ -18,16 +18,16 @@ from tests.operations.status.samples import METRICS, NODES, PODS, lines_of, node
 
 @pytest.fixture
 def run(
-    l4_kueue: PastStack,
+    neutral: PastStack,
     google: GoogleServer,
     cluster: KubernetesServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., int]:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend_up}")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend_up}")
     monkeypatch.setattr("time.sleep", lambda _: None)
     where = ["--endpoint", google.address, "--kubeconfig", str(cluster.kubeconfig(tmp_path))]
-    return lambda *words: main(["status", "--stack", "l4-kueue", *where, *words])
+    return lambda *words: main(["status", "--stack", "neutral", *where, *words])
 
 
 def test_a_stack_that_works_is_exit_status_0(
@@ -47,7 +47,7 @@ def test_the_pages_of_the_console_are_named(
     assert [*links] == ["dashboard", "cluster", "bucket"]
     assert {address.partition("?")[2] for address in links.values()} == {"project=my-project"}
     name = links["cluster"].split("/")[-2]
-    assert name.startswith("l4-kueue-cluster-") and "/us-central1/" in links["cluster"]
+    assert name.startswith("neutral-cluster-") and "/us-central1/" in links["cluster"]
 
 
 def test_what_needs_somebody_is_exit_status_1_with_the_remedy(
@@ -103,14 +103,14 @@ def test_what_cannot_be_done_is_said_in_a_line(
 
 def test_a_stack_that_is_down_has_no_status(
     run: Callable[..., int],
-    l4_kueue: PastStack,
+    neutral: PastStack,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{l4_kueue.backend}")
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend}")
     assert run() == 2
     assert (
-        "stack l4-kueue has no resources; create them with `pulumi up --stack l4-kueue`"
+        "stack neutral has no resources; create them with `pulumi up --stack neutral`"
         in capsys.readouterr().err
     )
 

@@ -76,9 +76,9 @@ def test_a_pool_without_machines_says_why(look: Callable[[], Report], google: Go
 
 
 def test_a_cluster_that_is_being_made_has_nothing_to_look_into(
-    l4_kueue: PastStack, google: GoogleServer, clients: Clients
+    neutral: PastStack, google: GoogleServer, clients: Clients
 ) -> None:
     google.plant("container.v1", CLUSTER, {"name": "c", "status": "PROVISIONING"})
-    report = status.look("l4-kueue", l4_kueue.alive, clients)
+    report = status.look("neutral", neutral.alive, clients)
     assert line(report, "cluster").state == "provisioning"
     assert report.unseen == ("inside the cluster: the cluster has no address yet",)
