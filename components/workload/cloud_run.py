@@ -21,7 +21,7 @@ _TASK_HOURS: Final = 1
 # Google ends tasks for maintenance. A task that is started again resumes from its checkpoint.
 _RETRIES: Final = 2
 # A start may take 15 minutes: it pulls an image of 10 GB, loads the model from the bucket and starts the
-# engine. With a GPU Cloud Run allows 30 minutes.
+# engine. With a GPU Cloud Run allows 30 minutes (assumption start-on-cloud-run).
 # https://docs.cloud.google.com/run/docs/configuring/jobs/healthchecks
 _STARTUP_PERIOD: Final = 10
 _STARTUP_TRIES: Final = 90
