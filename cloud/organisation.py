@@ -10,7 +10,16 @@ from typing import Final
 
 from cloud.inputs import is_set, objects, texts
 from cloud.record import Inputs
-from cloud.services import cloudbuild, compute, container, kms, run, secretmanager, serviceaccount, storage
+from cloud.services import (
+    cloudbuild,
+    cloudrun,
+    compute,
+    container,
+    kms,
+    secretmanager,
+    serviceaccount,
+    storage,
+)
 
 _WEEK_S: Final = 7 * 24 * 3600
 
@@ -67,11 +76,11 @@ def _has_googles_key(type_token: str, inputs: Inputs) -> bool:
 
 
 def _is_open(type_token: str, inputs: Inputs) -> bool:
-    return type_token == run.SERVICE.type and "INGRESS_TRAFFIC_ALL" in texts(inputs, "ingress")
+    return type_token == cloudrun.SERVICE.type and "INGRESS_TRAFFIC_ALL" in texts(inputs, "ingress")
 
 
 def _passes_by_the_network(type_token: str, inputs: Inputs) -> bool:
-    templates = {run.JOB.type: "template.template", run.SERVICE.type: "template"}
+    templates = {cloudrun.JOB.type: "template.template", cloudrun.SERVICE.type: "template"}
     egress = f"{templates.get(type_token)}.vpcAccess.egress"
     return type_token in templates and "ALL_TRAFFIC" not in texts(inputs, egress)
 

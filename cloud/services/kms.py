@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from cloud.services import artifactregistry, container, run, secretmanager, storage
+from cloud.services import artifactregistry, cloudrun, container, secretmanager, storage
 
 ENCRYPTER: Final = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
 # A stack names a key and creates none.
@@ -16,8 +16,8 @@ AGENTS: Final[Mapping[str, tuple[str, ...]]] = {
     artifactregistry.REPOSITORY.type: ("service-{number}@gcp-sa-artifactregistry.iam.gserviceaccount.com",),
     container.CLUSTER.type: ("service-{number}@container-engine-robot.iam.gserviceaccount.com", _DISKS),
     container.NODE_POOL.type: (_DISKS,),
-    run.JOB.type: (_RUN,),
-    run.SERVICE.type: (_RUN,),
+    cloudrun.JOB.type: (_RUN,),
+    cloudrun.SERVICE.type: (_RUN,),
     secretmanager.SECRET.type: ("service-{number}@gcp-sa-secretmanager.iam.gserviceaccount.com",),
     storage.BUCKET.type: ("service-{number}@gs-project-accounts.iam.gserviceaccount.com",),
 }

@@ -10,13 +10,13 @@ import pulumi
 from components.base.manifest import MANIFESTS, Manifest, Values
 from components.base.pod_patch import PodPatch
 from components.cluster.namespace import Namespace
-from components.workload.job import Run, RunArgs
+from components.workload.job import Job, JobArgs
 
 # By default the provider waits until a Job has completed, and fails when the Job fails.
 _DO_NOT_WAIT: Final = {"pulumi.com/skipAwait": "true"}
 
 
-class BatchJobArgs(RunArgs):
+class BatchJobArgs(JobArgs):
     """Arguments of `BatchJob`, besides those of every `Run`.
 
     Args:
@@ -36,7 +36,7 @@ class BatchJobArgs(RunArgs):
     depends_on: Sequence[pulumi.Resource]
 
 
-class BatchJob(Run[BatchJobArgs]):
+class BatchJob(Job[BatchJobArgs]):
     """A Kubernetes Job.
 
     Attributes:

@@ -14,8 +14,8 @@ from components.cluster.namespace import Namespace
 _LONGEST_RUN: Final = pulumi.CustomTimeouts(create="24h", update="24h")
 
 
-class RunArgs(Args):
-    """Arguments of every `Run`.
+class JobArgs(Args):
+    """Arguments of every `Job`.
 
     Args:
         job_name: Start of the job's name. A digest of its content follows.
@@ -28,7 +28,7 @@ class RunArgs(Args):
     deadline_hours: int | None = None
 
 
-class Run(Component[A]):
+class Job(Component[A]):
     """A job with an immutable template: another template is another job."""
 
     _longest_name: ClassVar[int]
@@ -36,7 +36,7 @@ class Run(Component[A]):
     def _start(
         self,
         name: str,
-        args: RunArgs,
+        args: JobArgs,
         namespace: Namespace,
         fill: Callable[[Values], Manifest],
         annotations: Mapping[str, Any],

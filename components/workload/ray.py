@@ -14,7 +14,7 @@ from components.cluster.capacity import NOT_EVICTED
 from components.cluster.namespace import Namespace
 from components.image.image import Image
 from components.storage.training_code import TrainingCode
-from components.workload.job import Run, RunArgs
+from components.workload.job import Job, JobArgs
 
 # Labels of the pods that train.
 RAY_WORKERS: Final[Mapping[str, str]] = {"ray.io/node-type": "worker"}
@@ -161,7 +161,7 @@ def _volume(bucket: str | PartlyKnown) -> dict[str, Any]:
     return {"name": "bucket", "csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": attributes}}
 
 
-class RayJobArgs(RunArgs):
+class RayJobArgs(JobArgs):
     """Arguments of `RayJob`, besides those of every `Run`.
 
     Args:
@@ -177,7 +177,7 @@ class RayJobArgs(RunArgs):
     queue_labels: Mapping[str, str] | None = None
 
 
-class RayJob(Run[RayJobArgs]):
+class RayJob(Job[RayJobArgs]):
     """A RayJob, in the namespace and with the image of its cluster.
 
     Attributes:

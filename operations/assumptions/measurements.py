@@ -14,7 +14,7 @@ from cloud import records
 from cloud.inputs import at, texts
 from cloud.machines import L4, MACHINES, V6E, Accelerator, Machine
 from cloud.quantity import quantity
-from cloud.services import cloudbuild, container, iam, run
+from cloud.services import cloudbuild, cloudrun, container, iam
 from operations.checks.places import zones_with
 from operations.checks.quotas import HYPERDISKS
 from operations.cost.prices import catalog_prices, known
@@ -143,7 +143,7 @@ def _kuberay(stack: LiveStack) -> Result:
 
 
 def _start_on_cloud_run(stack: LiveStack) -> Result:
-    name, services = stack.resource(run.SERVICE.type).id, "projects.locations.services"
+    name, services = stack.resource(cloudrun.SERVICE.type).id, "projects.locations.services"
     newest = stack.clients.call("run.v2", f"{services}.get", name=name)["latestCreatedRevision"]
     revision = stack.clients.call("run.v2", f"{services}.revisions.get", name=newest)
     conditions = {condition["type"]: condition for condition in revision["conditions"]}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cloud.services.run import L4_REGIONS
+from cloud.services.cloudrun import L4_REGIONS
 from operations.cost.machines import Machines, cloud_run_of, machines_of
 from operations.errors import CallError
 from operations.findings import Finding, fine, problem, warning

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cloud import records
-from cloud.services import iam, run
+from cloud.services import cloudrun, iam
 from cloud.services.serviceaccount import ACCOUNT
 from cloud.services.serviceusage import SERVICE
 from operations.errors import CallError
@@ -68,13 +68,15 @@ def needed(plan: StackPlan) -> dict[str, str]:
     """The permissions that the plan's resources need, with the role that contains each."""
     known = records.every()
     used = [known[resource.type] for resource in plan.resources if resource.type in known]
-    open_to_all = any(service.inputs.get("invokerIamDisabled") for service in plan.of_type(run.SERVICE.type))
+    open_to_all = any(
+        service.inputs.get("invokerIamDisabled") for service in plan.of_type(cloudrun.SERVICE.type)
+    )
     return {
         **{permission: record.role for record in used for permission in record.permissions},
         # Nodes, builds or instances start as an account that the stack creates.
         **(iam.ACT_AS if any(plan.of_type(ACCOUNT.type)) else {}),
         # https://docs.cloud.google.com/run/docs/authenticating/public
-        **({"run.services.setIamPolicy": run.SERVICE.role} if open_to_all else {}),
+        **({"run.services.setIamPolicy": cloudrun.SERVICE.role} if open_to_all else {}),
     }
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from cloud import records
 from cloud.services.cloudbuild import API as CLOUD_BUILD
 from cloud.services.cloudbuild import BUILD, CPU_QUOTA, OPEN_REGIONS
+from cloud.services.cloudrun import API as RUN
 from cloud.services.compute import API as COMPUTE
-from cloud.services.run import API as RUN
 from components.cloud_build.build import MACHINE
 from components.cluster.capacity import CapacityType
 from operations.cost.machines import Machines, Pods, cloud_run_of, first_pools_of, machines_of

@@ -9,7 +9,7 @@ from cloud.inputs import at, texts
 from cloud.machines import DEFAULT, GPU_LABEL, GPU_RESOURCE, MACHINES, TPU_LABEL, TPU_RESOURCE, Machine
 from cloud.nodes import node_limits
 from cloud.quantity import quantity
-from cloud.services import run
+from cloud.services import cloudrun
 from cloud.services.container import CLUSTER, NODE_POOL
 from components.capacity.compute_class import CLASS_LABEL
 from components.cluster.capacity import CapacityType, Reservation
@@ -114,10 +114,10 @@ def _ray_cluster(spec: Mapping[str, Any], lasting: bool) -> Iterator[tuple[Mappi
 
 def _instances(resource: Planned) -> Iterator[Pods]:
     template = resource.inputs.get("template")
-    if resource.type == run.JOB.type and template:
+    if resource.type == cloudrun.JOB.type and template:
         spec, kept = template["template"], 0
         most = int(template.get("parallelism") or template.get("taskCount") or 1)
-    elif resource.type == run.SERVICE.type and template:
+    elif resource.type == cloudrun.SERVICE.type and template:
         spec, scaling = template, template.get("scaling") or {}
         kept, most = int(scaling.get("minInstanceCount") or 0), int(scaling.get("maxInstanceCount") or 1)
     else:

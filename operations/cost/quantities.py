@@ -6,7 +6,7 @@ from typing import Final
 
 from cloud import records
 from cloud.record import Billed
-from cloud.services import run
+from cloud.services import cloudrun
 from cloud.services.compute import NAT
 from cloud.services.container import CLUSTER
 from operations.cost.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
@@ -122,7 +122,7 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
 
 def _of_pods(pods: Pods) -> Iterator[Quantity]:
     """Quantities that Autopilot bills for pods without accelerators, and Cloud Run for its instances."""
-    name = {run.JOB.type: "job", run.SERVICE.type: "service"}.get(pods.type)
+    name = {cloudrun.JOB.type: "job", cloudrun.SERVICE.type: "service"}.get(pods.type)
     where, title = (f"run.{name}", f"Cloud Run {name}") if name else ("autopilot", "Autopilot pods")
     for part, key, unit, amount in (
         ("cpu", f"{where}.cpu", "vCPU-hour", pods.cpus),

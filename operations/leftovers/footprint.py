@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from cloud import records
 from cloud.services.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
+from cloud.services.cloudrun import JOB, SERVICE
 from cloud.services.compute import NETWORK, SUBNETWORK
 from cloud.services.container import CLUSTER, NODE_POOL
-from cloud.services.run import JOB, SERVICE
 from cloud.services.serviceaccount import ACCOUNT
 from cloud.services.storage import BUCKET
 from operations.google.clients import last

@@ -11,9 +11,9 @@ from typing import Any, Final
 from cloud import records
 from cloud.discovery import discovery
 from cloud.record import Listing
+from cloud.services.cloudrun import JOB, SERVICE
 from cloud.services.compute import NETWORK, SUBNETWORK, listing
 from cloud.services.container import CLUSTER
-from cloud.services.run import JOB, SERVICE
 from cloud.services.serviceaccount import ACCOUNT
 from operations.errors import CallError
 from operations.google.clients import Clients, last

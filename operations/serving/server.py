@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cloud.services.run import SERVICE
+from cloud.services.cloudrun import SERVICE
 from operations.errors import OperationError
 from operations.state import Resource, State
 

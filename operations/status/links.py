@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from cloud.services.cloudrun import JOB, SERVICE
 from cloud.services.container import CLUSTER
-from cloud.services.run import JOB, SERVICE
 from cloud.services.storage import BUCKET
 from operations.state import State
 

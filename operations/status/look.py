@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+from cloud.services.cloudrun import JOB, SERVICE
 from cloud.services.container import CLUSTER
-from cloud.services.run import JOB, SERVICE
 from operations.errors import ODD_ANSWER, CallError, OperationError
 from operations.google.clients import Clients
 from operations.state import Resource, State

@@ -21,7 +21,7 @@ from rehearsal.control_plane.programs import KUEUE
 from rehearsal.errors import RehearsalError
 from rehearsal.fakes.cloud import CLUSTER, FakeCloud, Rejected
 from rehearsal.fakes.kubernetes import RAY_ENDS
-from rehearsal.nodes.node_simulator import NodeKeeper
+from rehearsal.nodes.node_simulator import NodeSimulator
 from rehearsal.nodes.shapes import needs_accelerators
 from rehearsal.stock import capacity_of
 
@@ -59,7 +59,7 @@ class LiveCluster:
         self._applied: dict[str, Object] = {}
         self._before = self.inventory()
         self._timeout = _LONGEST_RUN if plane.runs_pods else _TIMEOUT
-        self.nodes = NodeKeeper(self.api, cloud)
+        self.nodes = NodeSimulator(self.api, cloud)
         self.written = 0
 
     def stop(self) -> None:

@@ -23,7 +23,7 @@ _WRONG: Final = (400, 422)
 _EMPTY_LOOKS: Final = 10
 
 
-class NodeKeeper:
+class NodeSimulator:
     """Follows the node pools of a cloud and the pods that wait for a node, in its own thread.
 
     In a Standard cluster a node pool has its minimum of nodes, and more up to its maximum if pods wait. On

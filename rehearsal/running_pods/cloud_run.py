@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from cloud.services.run import JOB, SERVICE
+from cloud.services.cloudrun import JOB, SERVICE
 from rehearsal.control_plane.api import Object
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected
 from rehearsal.fakes.cloud_run_server import CloudRunServer

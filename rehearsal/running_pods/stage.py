@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Self
 
-from cloud.services.run import JOB
+from cloud.services.cloudrun import JOB
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.readiness import has_ended

@@ -62,7 +62,7 @@ def torchrun_job(
     Args:
         chain: The capacities of the nodes.
         run: Name of the run.
-        wait: See `RunArgs`.
+        wait: See `JobArgs`.
         arguments: Arguments of the trainer besides those of every fine-tune.
         queue_labels: Labels with which the Job waits in a queue of Kueue.
         depends_on: Resources that the pods need besides those of the platform.

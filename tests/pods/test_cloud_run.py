@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cloud.services.run import JOB, SERVICE
+from cloud.services.cloudrun import JOB, SERVICE
 from cloud.services.secretmanager import SECRET
 from rehearsal.control_plane.api import until
 from rehearsal.fakes.cloud import FakeCloud, Item, Rejected

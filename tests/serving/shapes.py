@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cloud.services.run import SERVICE
+from cloud.services.cloudrun import SERVICE
 from rehearsal.control_plane.api import Api, Object
 from rehearsal.fakes.cloud import BUCKET
 from rehearsal.pods.pod import Pod

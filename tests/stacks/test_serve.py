@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cloud.services.run import SERVICE
+from cloud.services.cloudrun import SERVICE
 from operations.serving.chat import Form
 from rehearsal.errors import RehearsalError
 from rehearsal.fakes.finished_run import write_run

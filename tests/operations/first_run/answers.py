@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cloud import records
 from cloud.machines import L4, MACHINES, V6E, Accelerator
-from cloud.services import cloudbuild, iam, run
+from cloud.services import cloudbuild, cloudrun, iam
 from cloud.services.container import CLUSTER
 from engine.plan import Planned
 from operations.plan import StackPlan
@@ -35,7 +35,7 @@ _SERVICES: Final = "run.projects.locations.services"
 STATE: Final = State(
     resources=(
         Resource(type=CLUSTER.type, id=f"{_HERE}/clusters/c", outputs={}),
-        Resource(type=run.SERVICE.type, id=f"{_HERE}/services/s", outputs={}),
+        Resource(type=cloudrun.SERVICE.type, id=f"{_HERE}/services/s", outputs={}),
         Resource(type=cloudbuild.BUILD.type, id="b-1", outputs={"location": REGION}),
         Resource(type="kubernetes:core/v1:Namespace", id="llm", outputs={}),
     )

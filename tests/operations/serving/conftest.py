@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cloud.services.run import SERVICE
+from cloud.services.cloudrun import SERVICE
 from operations.state import State
 from tests.operations.forwarding_cluster import ForwardingCluster, plant_server
 from tests.operations.google_server import GoogleServer
