@@ -87,9 +87,11 @@ class GoModule:
         # Go names only what its cache lacks. A program's own package comes last, before its linking.
         def count(package: str) -> None:
             compiled.add(package)
-            is_program = package in self.commands.values()
-            step = "linking" if is_program else f"{len(compiled)} of {len(packages)} packages"
-            progress.show(f"{self.folder}: {step}")
+            if package in self.commands.values():
+                progress.show(f"{self.folder}: linking")
+                return
+            step = f"{self.folder}: {len(compiled)} of {len(packages)} packages"
+            progress.show(step, len(compiled) / len(packages))
 
         for name, package in self.commands.items():
             with _unfinished(path_of(name)) as target:
@@ -196,11 +198,11 @@ def build(modules: Sequence[GoModule], log: Log) -> None:
     with held(TOOLS, lambda: log(f"another process is building into {TOOLS}; waiting for it")):
         unbuilt = [module for module in modules if not module.is_built]
         minutes = max(1, round(sum(module.minutes for module in unbuilt)))
-        progress = BuildProgress(log=log, minutes=minutes)
         for number, module in enumerate(unbuilt, 1):
             programs = ", ".join(module.commands)
             place = f"{number} of {len(unbuilt)}, about {minutes} minutes in all on two idle cores"
             log(f"building {programs} ({module.folder} {module.version}) with Go into {TOOLS}: {place}")
+            progress = BuildProgress(log=log)
             try:
                 module.build(progress)
             finally:

@@ -15,4 +15,4 @@ def test_what_go_cannot_download_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("GOPROXY", "off")
     monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
     with pytest.raises(EngineError, match=r"building kuberay failed:\n(.|\n)*GOPROXY=off"):
-        programs.KUBERAY.build(BuildProgress(log=print, minutes=1))
+        programs.KUBERAY.build(BuildProgress(log=print))

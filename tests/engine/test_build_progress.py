@@ -51,7 +51,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def progress(log: list[str], stream: io.StringIO, seconds: Iterator[float]) -> BuildProgress:
-    return BuildProgress(log=log.append, minutes=2, stream=stream, clock=lambda: next(seconds))
+    return BuildProgress(log=log.append, stream=stream, clock=lambda: next(seconds))
 
 
 def test_a_terminal_sees_every_step_on_one_line(go: Path) -> None:
@@ -62,23 +62,26 @@ def test_a_terminal_sees_every_step_on_one_line(go: Path) -> None:
     build.end()
     first, second, *compiled, last, cleared = terminal.getvalue().split("\r\x1b[K")[1:]
     assert (first, second) == (
-        "  etcd: 1 modules downloaded, 0:01 of about 2:00",
-        "  etcd: 2 modules downloaded, 0:02 of about 2:00",
+        "  etcd: 1 modules downloaded after 0:01",
+        "  etcd: 2 modules downloaded after 0:02",
     )
-    assert compiled[0] == "  etcd: 1 of 41 packages, 0:03 of about 2:00" and len(compiled) == 39
-    assert (last, cleared) == ("  etcd: linking, 0:42 of about 2:00", "")
+    assert len(compiled) == 39 and compiled[0] == "  etcd: 1 of 41 packages after 0:03"
+    assert compiled[-1] == "  etcd: 39 of 41 packages after 0:41, less than a minute left"
+    assert (last, cleared) == ("  etcd: linking after 0:42", "")
     assert "\n" not in terminal.getvalue() and not log
 
 
 def test_a_log_has_a_line_of_progress_in_30_seconds(go: Path) -> None:
     log: list[str] = []
     stream = io.StringIO()
-    build = progress(log, stream, count(0, 4))
+    build = progress(log, stream, count(0, 10))
     ETCD.build(build)
     build.end()
-    times = [line.removesuffix(" of about 2:00").rpartition(" ")[2] for line in log]
-    assert times == ["0:32", "1:04", "1:36", "2:08", "2:40"]
-    assert log[0] == "  etcd: 6 of 41 packages, 0:32 of about 2:00"
+    times = [line.partition(" after ")[2].partition(",")[0] for line in log]
+    assert times == [f"{second // 60}:{second % 60:02}" for second in range(30, 421, 30)]
+    assert log[0] == "  etcd: 1 of 41 packages after 0:30"
+    assert log[1] == "  etcd: 4 of 41 packages after 1:00"
+    assert log[2] == "  etcd: 7 of 41 packages after 1:30, about 7 min left"
     assert not stream.getvalue()
 
 
