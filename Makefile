@@ -3,9 +3,10 @@ PYTHON ?= python3
 STACK ?= a4-ray
 FROM ?= a4-ray
 NAME ?=
+FILE ?=
 STACKS := $(sort $(patsubst Pulumi.%.yaml,%,$(wildcard Pulumi.*.yaml)))
 # A pipeline gets STACK as text that somebody typed: only the shell reads it, quoted. $(STACK) would run a $(shell) in it.
-export STACK NAME FROM
+export STACK NAME FROM FILE
 # .venv is not compiled when it is made. Python does it at the first import, unless this variable forbids to keep the result.
 unexport PYTHONDONTWRITEBYTECODE
 # The engine that `python -m engine` gets where none is installed.
@@ -27,7 +28,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 .DEFAULT_GOAL := help
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
 	rehearse rehearse-all rehearse-cluster rehearse-run \
-	test test-all test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext \
+	test test-all test-near test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext \
 	test-serving test-review \
 	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-gpu bench-serving gpu-fit tpu-compile
 
@@ -77,8 +78,12 @@ test: test-maxtext test-infrastructure test-training ## all tests but the slow o
 test-all: SLOW = --slow
 test-all: test ## with those that show of every stack what one shows
 
+test-near: .venv/.ready ## the tests nearest to FILE=..., which are derived from its name and the imports
+	@$(BIN)/python -m tests.near $$FILE
+
 # Three on two cores: each waits for its engine for a third of the time.
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
+	@echo "== settings, components, plans and faults on the real engine: 5 to 8 minutes on two idle cores"
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
 		--ignore tests/pods --ignore tests/serving --ignore tests/review --numprocesses 3 --dist worksteal $(SLOW)
@@ -95,6 +100,7 @@ test-pods-slow: SLOW = --slow
 test-pods-slow: test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray, rows of one's own
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
+	@echo "== the training code on CPU with tiny models: 2 to 4 minutes on two idle cores"
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
 
 test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM on CPU serves what the fine-tune makes of tiny models
@@ -112,6 +118,7 @@ ifeq ($(shell $(HAS_PYTHON312) && echo yes),yes)
 test-pods-slow: $(MAXTEXT)/.ready
 
 test-maxtext: $(MAXTEXT)/.ready ## the MaxText driver on CPU; SLOW=--slow trains with two workers and loses one
+	@echo "== the MaxText driver on CPU: half a minute on two idle cores"
 	$(MAXTEXT)/bin/python -m pytest tests/maxtext -rs $(SLOW)
 else
 test-maxtext:
