@@ -1,0 +1,211 @@
+"""A trial passes a recipe that would end well, and says in one line why another would not."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rehearsal.running_pods.tiny import STAND_INS, make_recipe, make_tokenizer
+from rehearsal.running_pods.tiny_gemma_4 import make_gemma_4
+from rehearsal.stand_ins.hub import Hub
+from trial.__main__ import main
+
+ROOT = Path(__file__).parents[2]
+UNSEEN = "a trial cannot see: several processes, GPU kernels, the real weights, memory, speed"
+TEXT = {"reply": "emoji", "prompt": "Translate to emoji: {text}"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def line(self) -> str:
+        """The one line about a failure, which is the last."""
+        lines = [line for line in self.err.splitlines() if line.startswith(("error: ", "warning: "))]
+        assert len(lines) == 1 and self.err.splitlines()[-1] == lines[0]
+        return lines[0]
+
+
+@pytest.fixture
+def tried(warm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Runs the command on a recipe."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(recipe: Path | str, *options: str) -> Ended:
+        program = [sys.executable, warm, str(ROOT / "workloads/trial/__main__.py")]
+        done = subprocess.run(
+            [*program, f"--recipe={recipe}", *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=dict(os.environ),
+        )
+        return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    return run
+
+
+def recipe_of(tmp_path: Path, published: Path, /, **sections: Any) -> Path:
+    """A recipe for rows of text, with other `sections` in place of its, key by key."""
+    recipe: dict[str, Any] = {
+        "model": {"name": str(published)},
+        "lora": {},
+        "data": {"name": str(published.parent / "emoji"), "rows": 24, "test_rows": 4, **TEXT},
+        "training": {"packing": True, "max_length": 400, "result": "model"},
+        "evaluation": {"rows": 4},
+    }
+    for name, section in sections.items():
+        recipe[name] |= section
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    return path
+
+
+def edited(tiny: Path, tmp_path: Path, file: str, change: Callable[[dict[str, Any]], object]) -> Path:
+    """A copy of the text model in which a JSON file has changed, beside the rows."""
+    (tmp_path / "emoji").symlink_to(tiny / "emoji")
+    folder = tmp_path / "changed"
+    shutil.copytree(tiny / "text-model", folder)
+    tree = json.loads((folder / file).read_text())
+    change(tree)
+    (folder / file).write_text(json.dumps(tree))
+    return folder
+
+
+@pytest.mark.parametrize("shipped", STAND_INS)
+def test_a_shipped_recipe_passes(
+    shipped: str, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    """Its model and its rows are tiny ones in the form of the published ones."""
+    stand_in = STAND_INS[shipped][0]
+    if stand_in.startswith("gemma-4") and not (tiny / stand_in).exists():
+        make_gemma_4(stand_in.removeprefix("gemma-4-").upper(), make_tokenizer(), tiny / stand_in)
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, shipped)
+    judge = yaml.safe_load((ROOT / f"workloads/finetune/recipes/{shipped}.yaml").read_text())["evaluation"]
+    options = [f"--set=evaluation.{key}={value}" for key, value in judge.items()]
+    ended = tried(recipe, "--set=data.test_rows=6", *options)
+    assert ended.code == 0, ended.err
+    assert f"{recipe} passed its trial" in ended.out and ended.out.endswith(f"{UNSEEN}\n")
+
+
+def test_a_trial_that_passed_is_not_made_again_until_something_changes(
+    hub: Hub, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.model("me/tried").push(tiny / "text-model")
+    hub.data_set("me/rows").push(tiny / "emoji")
+    names = {"model": {"name": "me/tried"}, "data": {"name": "me/rows"}}
+    recipe = recipe_of(tmp_path, tiny / "text-model", **names)
+
+    def is_made(*options: str) -> bool:
+        assert main([f"--recipe={recipe}", f"--storage={tmp_path}/store", *options]) == 0
+        out = capsys.readouterr().out
+        assert UNSEEN in out.splitlines()[-1]
+        return f"{recipe} has passed its trial at " not in out
+
+    assert is_made() and not is_made()
+    assert is_made("--set=lora.rank=4") and not is_made("--set=lora.rank=4")
+    hub.model("me/tried").push(
+        edited(tiny, tmp_path, "generation_config.json", lambda tree: tree.update(top_k=9))
+    )
+    assert is_made()
+    assert len([*(tmp_path / "store/trials").glob("*.json")]) == 3
+    # No weights are asked for.
+    assert not any("safetensors" in request for request in hub.requests)
+
+
+def _pattern(pattern: str, **more: Any) -> dict[str, Any]:
+    return {"lora": {"target_modules": pattern}, **more}
+
+
+# By what is wrong with a recipe: its sections, and parts of the line.
+BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "key": ({"training": {"epoch": 1}}, ("unknown key training.epoch (did you mean epochs?)",)),
+    "column": ({"data": {"reply": "smiley"}}, ("has no column smiley; it has text, emoji, topic",)),
+    "length": ({"training": {"max_length": 4}}, ("all 24 rows are longer than training.max_length",)),
+    "layers": (_pattern("no_such_layer"), ("lora.target_modules no_such_layer matches no module",)),
+    "setting of trl": ({"training": {"trl": {"no_such": 1}}}, ("training.trl: ", "no_such")),
+    "value of trl": ({"training": {"trl": {"neftune_noise_alpha": "x"}}}, ("training.trl: ", "neftune")),
+    "rows that are left": ({"data": {"rows": 1000}}, ("usable rows", "the recipe takes 1004")),
+    "no such model": ({"model": {"name": "/absent"}}, ("model /absent is not a directory",)),
+    "tied embedding": (_pattern(".*(embed_tokens|q_proj)"), ("lora.target_modules", "training.result")),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_recipe_that_would_fail_ends_with_one_line(
+    case: str, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    sections, parts = BAD[case]
+    ended = tried(recipe_of(tmp_path, tiny / "text-model", **sections))
+    assert ended.code == 2, ended.err
+    assert all(part in ended.line() for part in parts), ended.line()
+    assert not (tmp_path / "cache/finetune/trials").exists()
+
+
+def test_an_adapter_where_no_text_goes_is_found(
+    tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    ended = tried(recipe_of(tmp_path, tiny / "model", **_pattern(".*vision.*q_proj")))
+    assert ended.code == 2, ended.err
+    assert "lora.target_modules" in ended.line()
+
+
+# By what is wrong with a model: its file, the change, and parts of the line.
+BAD_MODELS: dict[str, tuple[str, Callable[[dict[str, Any]], object], tuple[str, ...]]] = {
+    "an unknown architecture": ("config.json", lambda tree: tree.update(model_type="nobody"), ("nobody",)),
+    "no language model": ("config.json", lambda tree: tree.update(model_type="vit"), ("cannot be loaded",)),
+    "a vocabulary below its tokenizer's": (
+        "config.json",
+        lambda tree: tree.update(vocab_size=300),
+        ("the model knows 300 tokens",),
+    ),
+    "quantized weights that take no adapter": (
+        "config.json",
+        lambda tree: tree.update(quantization_config={"quant_method": "gptq", "bits": 4}),
+        ("published with gptq weights", "training.result"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MODELS)
+def test_a_model_that_would_fail_ends_with_one_line(
+    case: str, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    file, change, parts = BAD_MODELS[case]
+    ended = tried(recipe_of(tmp_path, edited(tiny, tmp_path, file, change)))
+    assert ended.code == 2, ended.err
+    assert all(part in ended.line() for part in parts), ended.line()
+
+
+def test_what_nobody_has_foreseen_is_a_traceback_and_one_line(
+    tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    """Cutting rows is no packing of this run, and trl's collator does not give what the attention wants."""
+    recipe = recipe_of(tmp_path, tiny / "text-model", training={"trl": {"packing_strategy": "wrapped"}})
+    ended = tried(recipe)
+    assert ended.code == 2, ended.err
+    assert "training.trl" in ended.line()
+
+
+def test_a_model_that_cannot_be_shrunk_is_a_warning(
+    tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    """Four heads cannot share three keys, so no plain pass works in any form."""
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 3}
+    model = edited(tiny, tmp_path, "config.json", lambda tree: tree.update(heads))
+    ended = tried(recipe_of(tmp_path, model))
+    assert ended.code == 0, ended.err
+    assert ended.line().startswith(f"warning: no trial of {tmp_path}/recipe.yaml: no small model of Gemma3")
+    assert not (tmp_path / "cache/finetune/trials").exists()

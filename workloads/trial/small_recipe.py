@@ -1,0 +1,123 @@
+"""The recipe of a trial: the user's own, with few and short rows, few steps, and nothing that leaves here."""
+
+import re
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from finetune.chat_template import ChatTemplate
+from finetune.data import load_conversations
+from finetune.dry_run import make_plan
+from finetune.model import as_model_allows, empty_model, load_processor
+from finetune.recipe import Recipe
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# Two in the first process, and one or more in the process that resumes.
+STEPS = 3
+# Rows that are looked at for short ones. The vocabulary times the tokens is what a trial costs.
+LOOKED_AT = 200
+# Rows of a trial that packs them, which fill three sequences or more.
+PACKED = 12
+TEST_ROWS = 2
+ANSWER = 8
+# So high that three steps show in what the model writes.
+RATE = 0.01
+
+
+def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
+    """The recipe on the small model, with rows of its own in a file of `folder`."""
+    packs = as_model_allows(recipe).training.packing
+    batch = min(recipe.training.batch_size, 2)
+    accumulation = min(recipe.training.accumulation_steps, 2 // batch)
+    rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
+    processor = load_processor(str(model), pictures=recipe.data.image is not None)
+    count = PACKED if packs else STEPS * batch * accumulation
+    chosen, longest = _short_rows(rows, recipe, processor, count)
+    held_out = test_rows.select(range(min(TEST_ROWS, len(test_rows)))) if test_rows else None
+    _write_rows(folder / "rows.parquet", rows.select(chosen), held_out)
+    tree = recipe.to_dict()
+    tree["model"] |= {"name": str(model), "revision": None}
+    tree["data"] |= {
+        "name": "",
+        "config": None,
+        "files": [str(folder / "rows.parquet")],
+        "split": "train",
+        "revision": None,
+        "rows": len(chosen),
+        "test_rows": len(held_out or ()),
+    }
+    tree["training"] |= {
+        "epochs": 1,
+        "batch_size": batch,
+        "accumulation_steps": accumulation,
+        "learning_rate": RATE,
+        "schedule": "constant",
+        "warmup_steps": 0.0,
+        "max_length": _length(recipe, packs, longest),
+        "loader_processes": 0,
+        "log_every_steps": 1,
+        "save_every_steps": 1,
+        "sharding": "none",
+        "report_to": [],
+        "push_to_hub": False,
+        "hub_model_id": None,
+    }
+    if recipe.training.evaluate_every_steps:
+        tree["training"]["evaluate_every_steps"] = 1
+    if recipe.training.early_stopping_patience:
+        tree["training"]["early_stopping_patience"] = 99
+    tree["evaluation"] |= {"every_steps": None, "good": {}, "max_new_tokens": ANSWER}
+    tree["evaluation"]["rows"] = min(recipe.evaluation.rows, TEST_ROWS)
+    if recipe.lora and recipe.lora.target_modules:
+        tree["lora"]["target_modules"] = _layers(recipe.lora.target_modules, recipe, model)
+    small = Recipe.model_validate(tree)
+    tree["training"]["epochs"] = ceil(STEPS / make_plan(small, processes=1).steps)
+    return Recipe.model_validate(tree)
+
+
+def _short_rows(rows: "Dataset", recipe: Recipe, processor: Any, count: int) -> tuple[list[int], int]:
+    """The places of the shortest of the first rows, and the number of tokens of the longest of these."""
+    if recipe.data.image:
+        return [*range(min(count, len(rows)))], 0
+    template, limit = ChatTemplate(processor), recipe.training.max_length
+    tokens = []
+    for at in range(min(LOOKED_AT, len(rows))):
+        row = rows[at]
+        length = len(template.row([*row["prompt"], *row["completion"]], row.get("tools")).tokens)
+        if limit is None or length <= limit:
+            tokens.append((length, at))
+    chosen = sorted(tokens)[:count]
+    # None of the first rows is short enough: the run itself says what is left.
+    if not chosen:
+        return [*range(min(count, len(rows)))], limit or 0
+    return [at for _, at in chosen], chosen[-1][0]
+
+
+def _length(recipe: Recipe, packs: bool, longest: int) -> int | None:
+    """The length of a sequence: two rows, so that a pack has several."""
+    if not packs or recipe.training.max_length is None:
+        return recipe.training.max_length
+    return min(recipe.training.max_length, 2 * longest)
+
+
+def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None") -> None:
+    """Write raw rows, with the types that the data set gives its columns."""
+    from datasets import concatenate_datasets
+
+    parts = [part.with_format(None) for part in (rows, test_rows) if part]
+    concatenate_datasets(parts).to_parquet(file)
+
+
+def _layers(pattern: str, recipe: Recipe, model: Path) -> str:
+    """The pattern for layers of the small model.
+
+    A recipe's pattern may name numbers of layers that this model does not have. Then the same layers match
+    with any number.
+    """
+    small = empty_model(recipe.model.model_copy(update={"name": str(model), "revision": None}))
+    if any(re.fullmatch(pattern, name) for name, _ in small.named_modules()):
+        return pattern
+    names = [name for name, _ in empty_model(recipe.model).named_modules() if re.fullmatch(pattern, name)]
+    return "|".join(sorted({re.sub(r"\d+", r"\\d+", re.escape(name)) for name in names}))
