@@ -69,6 +69,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
         "packed to 60 tokens, the 25 ",
         '  prompt  "<bos><start_of_turn>user\\nTranslate to emoji: ',
         '\n  trained "',
+        f"\ntry it on this CPU: python -m trial --recipe {recipe} --set training.max_length=60\n",
     ):
         assert figure in printed
     assert not store.exists()

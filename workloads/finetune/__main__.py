@@ -19,6 +19,7 @@ Exit codes: ending/exit_codes.py.
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -106,6 +107,8 @@ def _dry_run(options: argparse.Namespace) -> int:
         print_plan(recipe.shared_by(processes, options.batch_for or processes), processes)
     except ValueError as error:
         raise InputError(str(error)) from None
+    settings = "".join(f" --set {shlex.quote(setting)}" for setting in options.overrides)
+    print(f"try it on this CPU: python -m trial --recipe {shlex.quote(options.recipe)}{settings}")
     return Exit.FINISHED
 
 
