@@ -135,14 +135,15 @@ def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, lines
     assert not any(TOKEN in line for line in lines)
 
 
-def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_ray_add_on() -> None:
+@pytest.mark.parametrize("stack", ["a4-ray"])
+def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_ray_add_on(stack: str) -> None:
     lines: list[str] = []
-    with Rehearsal("a4-ray", progress=lines.append) as rehearsal:
+    with Rehearsal(stack, progress=lines.append) as rehearsal:
         rehearsal.up()
     for waiting in (
-        "a4-ray-network waits: its Google API",
-        "a4-ray-cluster waits: a service account",
-        "a4-ray-ray-job waits: GKE's Ray add-on",
+        f"{stack}-network waits: its Google API",
+        f"{stack}-cluster waits: a service account",
+        f"{stack}-ray-job waits: GKE's Ray add-on",
     ):
         assert any(waiting in line for line in lines)
 
@@ -161,7 +162,8 @@ def test_every_resource_of_a_stack_waits(stack: str) -> None:
 
 def test_an_engine_that_is_too_old_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "OLDEST_ENGINE", "99.0.0")
-    with Rehearsal("dev") as rehearsal, pytest.raises(RehearsalError) as refused:
+    stack = plans.STACKS[0]
+    with Rehearsal(stack) as rehearsal, pytest.raises(RehearsalError) as refused:
         rehearsal.preview()
     assert str(refused.value).startswith("this program needs Pulumi 99.0.0 or newer (Pulumi CLI version 3.")
     assert "\n" not in str(refused.value)

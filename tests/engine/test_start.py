@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from engine import start
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks, stack_file
 from engine.start import ready
 
-COMMANDS = ("operations cost --stack dev", "rehearsal dev", "engine")
+STACK = known_stacks()[0]
+COMMANDS = (f"operations cost --stack {STACK}", f"rehearsal {STACK}", "engine")
 # Without the folder in which a virtual environment has its packages.
 BARE = [sys.executable, "-S", "-m"]
 
@@ -57,7 +58,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_raised_or_said() -> None:
 
 def test_a_rehearsal_runs_with_what_others_left_in_the_shell_and_with_nobody_to_print_to() -> None:
     done = run(
-        *(sys.executable, "-m", "rehearsal", "dev", "--json"),
+        *(sys.executable, "-m", "rehearsal", STACK, "--json"),
         before="exec <&- >&- ; ",
         PULUMI_CONFIG="oops",
         PYTHONWARNINGS="error",
@@ -67,5 +68,5 @@ def test_a_rehearsal_runs_with_what_others_left_in_the_shell_and_with_nobody_to_
 
 def test_a_configuration_that_is_left_in_the_shell_is_not_the_rehearsed_stacks() -> None:
     region = '{"gcp:region": "of another program"}'
-    done = run(sys.executable, "-m", "rehearsal", "dev", "--json", PULUMI_CONFIG=region)
-    assert done.returncode == 0 and "us-central1" in done.stdout
+    done = run(sys.executable, "-m", "rehearsal", STACK, "--json", PULUMI_CONFIG=region)
+    assert done.returncode == 0 and stack_file(STACK)["gcp:region"] in done.stdout

@@ -19,7 +19,7 @@ from stacks.settings.capacity import OneCapacity
 from stacks.settings.cluster import Cluster
 from stacks.settings.model import ConfigModel, Default, Hint
 from stacks.settings.project import Project
-from stacks.training.platform import TrainingPlatform, run_name, training_platform
+from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, TrainingImage
 from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
@@ -78,6 +78,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         scratch="64Gi",
         grace_seconds=90,
     )
+    warn_of_spot(settings.capacity.capacity_types)
     chain = CapacityChain(capacities=(settings.capacity.capacity,))
     job = torchrun_job(stack, training, chain, platform, nodes, run, wait=False, depends_on=[pool.ready])
     server = _server(stack, settings, platform, pool)

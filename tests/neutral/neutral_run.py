@@ -62,7 +62,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             image=image.uri,
             command=["python", "-m", "finetune", "local", *training.run_arguments],
             tokens={token.variable: token for token in tokens},
-            folders={},
+            folders={"/code": BucketFolder(bucket=bucket.bucket_name, folder="code")},
             cpu=8,
             memory_gib=32,
             depends_on=[*egress, *bucket.access, *(access for token in tokens for access in token.access)],

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.secrets import SIGNATURE
 from tests import inventory, plans
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN, neutral_stacks
 
 NETWORK = "gcp:compute/network:Network"
 SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
@@ -119,18 +120,26 @@ class _Inputs(Mapping[str, dict[str, Any]]):
         return len(list(iter(self)))
 
 
+def _first(rows: list[tuple[str, dict[str, Any]]], type_token: str, field: str) -> dict[str, Any]:
+    """The inputs of the first resource of a type that has a field, at any depth."""
+    return next(inputs for type_, inputs in rows if type_ == type_token and field in str(inputs))
+
+
 @cache
 def _right() -> dict[str, dict[str, Any]]:
-    pool = shipped("l4-kueue", "l4-kueue-l4-pool")
-    job = shipped("l4-kueue", "l4-kueue-job")
-    ray_job = shipped("a4-ray", "a4-ray-ray-job")
+    with neutral_stacks():
+        pool, job = shipped(NEUTRAL, "neutral-l4-pool"), shipped(NEUTRAL, "neutral-job")
+        run_job = shipped(NEUTRAL_RUN, "neutral-run-job")
+    of_stacks = rows()
+    ray_job = _first(of_stacks, RAY_JOB, "")
+    cluster = _first(of_stacks, CLUSTER, "rayOperatorConfigs")
     node_config = {**pool["nodeConfig"], "reservationAffinity": _RESERVED}
     return {
-        **dict(rows()),
-        CLUSTER: shipped("a4-ray", "a4-ray-cluster"),
+        **dict(of_stacks),
+        CLUSTER: cluster,
         NODE_POOL: {**pool, "name": "pool", "nodeConfig": node_config},
         OBJECT: {"bucket": "b", "name": "o", "content": "text"},
-        RUN_JOB: {**shipped("cloudrun-vllm", "cloudrun-vllm-job"), "name": "tune"},
+        RUN_JOB: {**run_job, "name": "tune"},
         JOB: job,
         POD: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **job["spec"]["template"]},
         RAY_JOB: ray_job,

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks
 from operations.__main__ import main
 from operations.errors import OperationError
 from operations.google.clients import Clients
 from operations.previews.checkout import copied
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN, put_into
 from tests.operations.planned import planned_once
 
-STACK = "a4-ray"
+STACK = NEUTRAL
+FIRST = known_stacks()[0]
 FILE = "Pulumi.mine.yaml"
 PROJECT = "--set=gcp:project=p12345"
 REHEARSE = ("rehearsal", STACK, "--preview")
@@ -58,6 +60,7 @@ def checkout() -> Iterator[Path]:
     """A copy of the project that a test may break."""
     with copied(ROOT) as copy:
         (copy / ".tools").symlink_to(ROOT / ".tools")
+        put_into(copy)
         yield copy
 
 
@@ -146,7 +149,7 @@ def test_a_secret_in_plain_text_is_accepted_by_no_rehearsal_and_no_preview(
     checkout: Path, prompt_text: Typed, key: str, value: str
 ) -> None:
     name = key.removeprefix("llm-stacks:")
-    file = (ROOT / "Pulumi.dev.yaml").read_text()
+    file = (checkout / f"Pulumi.{STACK}.yaml").read_text()
     (checkout / FILE).write_text(f"{file}  {key}: {value}\n")
     try:
         for words in (("rehearsal", "mine", "--preview"), ("operations", "cost", "--stack=mine", PROJECT)):
@@ -158,14 +161,14 @@ def test_a_secret_in_plain_text_is_accepted_by_no_rehearsal_and_no_preview(
         (checkout / FILE).unlink()
 
 
-@pytest.mark.parametrize("name", ["a5-ray", "", "a4-ray\nx", "\udcff"])
+@pytest.mark.parametrize("name", ["a5-ray", "", "neutral\nx", "\udcff"])
 def test_a_stack_name_that_is_none(prompt: Typed, name: str) -> None:
     for words, status in (
         (("rehearsal", name, "--preview"), 1),
         (("operations", "cost", f"--stack={name}"), 2),
     ):
         code, line = prompt(*words)
-        assert (code, bool(re.search(r"there is no stack .*; known: a4-accelerate, ", line))) == (
+        assert (code, bool(re.search(rf"there is no stack .*; known: {FIRST}, ", line))) == (
             status,
             True,
         ), line
@@ -229,21 +232,23 @@ def mounts() -> None:
 )
 def test_a_read_only_checkout(checkout: Path, mounts: None, options: tuple[str, ...], message: str) -> None:
     read_only = 'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$0" "$@"'
-    status, line = typed(checkout, "rehearsal", "l4-kueue", *options, before=(*ALONE, read_only))
+    status, line = typed(checkout, "rehearsal", NEUTRAL_RUN, *options, before=(*ALONE, read_only))
     assert (status, bool(re.search(message, line))) == (1, True), line
 
 
 def test_a_full_disk(checkout: Path, mounts: None) -> None:
     (checkout / ".rehearsal").mkdir(exist_ok=True)
-    full = 'mount -t tmpfs -o size=4k none .rehearsal && mkdir .rehearsal/a4-ray && exec "$0" "$@"'
+    full = f'mount -t tmpfs -o size=4k none .rehearsal && mkdir .rehearsal/{STACK} && exec "$0" "$@"'
     status, line = typed(checkout, *REHEARSE, before=(*ALONE, full))
     assert status == 1
     assert re.search("No space left on device; free some space, in .rehearsal/ and in TMPDIR$", line)
 
 
-def test_credentials_that_are_missing(tmp_path: Path) -> None:
+def test_credentials_that_are_missing(checkout: Path, tmp_path: Path) -> None:
     nowhere = {"HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path), "NO_GCE_CHECK": "true"}
-    status, line = typed(ROOT, *PREFLIGHT, before=("env", *(f"{name}={it}" for name, it in nowhere.items())))
+    status, line = typed(
+        checkout, *PREFLIGHT, before=("env", *(f"{name}={it}" for name, it in nowhere.items()))
+    )
     assert status == 2
     assert "there are no Application Default Credentials: run `gcloud auth application-default login`" in line
 

@@ -21,15 +21,17 @@ from rehearsal.__main__ import main
 from rehearsal.fakes.cloud import FakeCloud
 from rehearsal.running_pods import __main__ as run_command
 from rehearsal.workspace import folder_of_its_own
+from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 
-STACK = "a4-ray"
+STACK = NEUTRAL
 
 
 # The command with its results elsewhere, so that it is in nobody's way.
 ELSEWHERE = (
     "import pathlib, sys; from rehearsal import lifecycle; "
     "lifecycle.RESULTS = pathlib.Path(sys.argv.pop(1)); "
-    "from rehearsal.__main__ import main; sys.exit(main())"
+    "from rehearsal.__main__ import main; from tests.neutral_stacks import neutral_stacks\n"
+    "with neutral_stacks(): sys.exit(main())"
 )
 
 
@@ -85,22 +87,22 @@ def exists(pid: str) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a5-ray"], r"there is no stack a5-ray; known: .*a4-ray"),
+        (["a5-ray"], r"there is no stack a5-ray; known: .*neutral"),
         ([STACK, "--set", "capacity.type"], "write key=value"),
         ([STACK, "--set", "scenario=nowhere"], "nowhere"),
         ([STACK, "--json", "--base", "/nope"], "--base /nope: there is no Pulumi.yaml; name a checkout"),
         ([STACK, "--base", str(project.ROOT)], "--base belongs to --json"),
-        ([STACK, "--preview", "--fail-at", "a4-ray-buckt"], "did you mean a4-ray-bucket"),
+        ([STACK, "--preview", "--fail-at", "neutral-buckt"], "did you mean neutral-bucket"),
         (
             [STACK, "--preview", "--stockout", "spot"],
             "--stockout spot: the stack has no list of capacities; see capacity.type",
         ),
         (
-            [STACK, "--preview", "--fail-at", "a4-ray-bucket:quotas"],
+            [STACK, "--preview", "--fail-at", "neutral-bucket:quotas"],
             "no such kind of fault; did you mean quota",
         ),
         (
-            [STACK, "--preview", "--fail-at", "a4-ray-build:partial"],
+            [STACK, "--preview", "--fail-at", "neutral-build:partial"],
             "its provider keeps nothing that failed; take another kind",
         ),
     ],
@@ -118,13 +120,15 @@ def test_the_value_of_an_override_may_hold_further_equal_signs() -> None:
     assert project.parse_override("a.b=c=d") == ("a.b", "c=d")
 
 
-def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
-    results: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("stack", ["a4-ray"])
+def test_the_rehearsal_of_the_readme_closes_with_its_counts_and_leaves_its_results(
+    stack: str, results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([STACK]) == 0
+    results = results.with_name(stack)
+    assert main([stack]) == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert tuple(line.rstrip("─ ") for line in lines if line.endswith("──")) == lifecycle.PHASES
-    closing = r"rehearsal a4-ray: (\d+) created, 0 changed on the second preview, (\d+) destroyed, 0 left"
+    closing = rf"rehearsal {stack}: (\d+) created, 0 changed on the second preview, (\d+) destroyed, 0 left"
     match = re.fullmatch(closing, last)
     plan = json.loads((results / "plan.json").read_text())
     assert match and int(match[1]) == int(match[2]) == len(plan["resources"])
@@ -133,12 +137,13 @@ def test_a_rehearsal_closes_with_its_counts_and_leaves_its_results(
     assert {path.name for path in results.iterdir()} == {"plan.json", "state.json"}
 
 
+@pytest.mark.parametrize("stack", ["a4-ray"])
 def test_the_clock_says_when_a_list_of_capacities_comes_to_one_that_has_machines(
-    results: Path, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = ('capacity.type=["reservation", "flexStart", "spot"]', "capacity.zone=us-central1-b")
     options = ["--stockout=reservation", "--stockout=flexStart", *(f"--set={text}" for text in settings)]
-    assert main([STACK, "--preview", "--clock", *options]) == 0
+    assert main([stack, "--preview", "--clock", *options]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("nodes, ")]
     assert lines == [
         "nodes, after 0 min: reservation has no machines, gives up after 30 min",
@@ -147,11 +152,12 @@ def test_the_clock_says_when_a_list_of_capacities_comes_to_one_that_has_machines
     ]
 
 
+@pytest.mark.parametrize("stack", ["l4-kueue"])
 def test_node_pools_of_several_capacities_are_a_list_too(
-    results: Path, capsys: pytest.CaptureFixture[str]
+    stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = ['--set=capacity.type=["onDemand", "flexStart"]', "--set=hfToken=hf_none"]
-    assert main(["l4-kueue", "--preview", "--stockout=onDemand", *settings]) == 0
+    assert main([stack, "--preview", "--stockout=onDemand", *settings]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("nodes, ")]
     assert lines[-1] == "nodes, after 30 min: flexStart has machines"
 
@@ -168,21 +174,21 @@ def test_a_preview_stops_after_the_plan_and_the_clock_says_what_decides_how_long
         "up",
         "destroy",
     ]
-    assert " > a4-ray-build (12) > " in lines[0] and " > a4-ray-cluster (4) > " in lines[1]
+    assert " > neutral-build (12) > " in lines[0] and " > neutral-cluster (4) > " in lines[1]
 
 
 def test_what_the_program_warns_of_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([STACK, "--preview", "--set", "capacity.type=onDemand"]) == 0
+    assert main([STACK, "--preview", "--set", "capacity.type=spot"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (warned,) = [line for line in lines if line.startswith("warning: ")]
-    assert "Google offers A4 by reservation" in warned
+    assert "capacity.type spot: when Google takes a node back" in warned
 
 
 def test_a_fault_at_creation_update_and_deletion_is_shown_and_recovered_from(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    name = "cloudrun-vllm-bucket"
-    assert main(["dev", "--fail-at", name]) == 0
+    name = "neutral-run-bucket"
+    assert main([NEUTRAL_RUN, "--fail-at", name]) == 0
     output = capsys.readouterr().out
     for operation, command in (("creation", "up"), ("update", "up"), ("deletion", "destroy")):
         failing = output.partition(f"{command} that fails at the {operation} of {name} ")[2]
@@ -193,11 +199,11 @@ def test_a_fault_at_creation_update_and_deletion_is_shown_and_recovered_from(
 
 @pytest.mark.slow
 def test_what_is_made_without_an_answer_is_left_and_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([STACK, "--fail-at", "a4-ray-bucket:orphan"]) == 0
+    assert main([STACK, "--fail-at", "neutral-bucket:orphan"]) == 0
     output = capsys.readouterr().out
-    left = "so left: gcp:storage/bucket:Bucket a4-ray-bucket-[0-9a-f]{7}; `python -m operations leftovers"
+    left = "so left: gcp:storage/bucket:Bucket neutral-bucket-[0-9a-f]{7}; `python -m operations leftovers"
     assert re.search(left, output)
-    assert output.count("failed as it should: a4-ray-bucket: ") == 3
+    assert output.count("failed as it should: neutral-bucket: ") == 3
 
 
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,7 +216,7 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     advice = "/tmp/a-file: No space left on device; free some space, in .rehearsal/ and in TMPDIR\n"
     assert main([STACK]) == 1
     assert run_command.main(STACK) == 1
-    assert capsys.readouterr().err == f"rehearsal a4-ray: {advice}rehearse-run a4-ray: {advice}"
+    assert capsys.readouterr().err == f"rehearsal neutral: {advice}rehearse-run neutral: {advice}"
 
 
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
@@ -221,7 +227,7 @@ def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
     monkeypatch.setattr(FakeCloud, "remove", lambda cloud, item: item.type == sticky or remove(cloud, item))
     assert main([STACK]) == 1
     output = capsys.readouterr().out
-    assert "left: gcp:storage/bucket:Bucket a4-ray-bucket-" in output
+    assert "left: gcp:storage/bucket:Bucket neutral-bucket-" in output
     assert not output.splitlines()[-1].endswith(" 0 left")
 
 
@@ -234,7 +240,7 @@ def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
     under_way.send_signal(number)
     _, errors = under_way.communicate(timeout=60)
     assert under_way.returncode == 130
-    assert errors == "rehearsal a4-ray: interrupted; nothing is left behind\n"
+    assert errors == "rehearsal neutral: interrupted; nothing is left behind\n"
     assert list((tmp_path / "tmp").iterdir()) == []
     assert not any(exists(pid) for pid in engines)
     with held(results, pytest.fail):
@@ -246,7 +252,7 @@ def test_an_engine_that_is_killed_is_said_to_have_been(under_way: subprocess.Pop
         os.kill(int(engine), signal.SIGKILL)
     _, errors = under_way.communicate(timeout=60)
     assert under_way.returncode == 1
-    assert re.fullmatch("rehearsal a4-ray: pulumi up was killed by SIGKILL, as the system does .*\n", errors)
+    assert re.fullmatch("rehearsal neutral: pulumi up was killed by SIGKILL, as the system does .*\n", errors)
 
 
 def test_what_a_killed_rehearsal_leaves_is_swept_by_the_next_and_nothing_else_is(
@@ -291,4 +297,4 @@ def test_a_second_rehearsal_of_the_stack_is_rejected(
 ) -> None:
     with held(results, pytest.fail):
         assert main([STACK]) == 1
-    assert "a rehearsal of a4-ray is under way" in capsys.readouterr().err
+    assert "a rehearsal of neutral is under way" in capsys.readouterr().err

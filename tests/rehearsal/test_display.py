@@ -6,6 +6,7 @@ import pytest
 
 from rehearsal.display import OperationLog
 from rehearsal.session import Rehearsal
+from tests.neutral_stacks import NEUTRAL, neutral_stacks
 
 
 @pytest.fixture(scope="module")
@@ -13,7 +14,8 @@ def operations() -> dict[str, list[str]]:
     """What is printed of each operation on a stack."""
     lines: list[str] = []
     printed = {}
-    with Rehearsal("a4-ray", {"forceDestroy": "true"}, events=OperationLog(lines.append)) as rehearsal:
+    events = OperationLog(lines.append)
+    with neutral_stacks(), Rehearsal(NEUTRAL, {"forceDestroy": "true"}, events=events) as rehearsal:
         for operation in (rehearsal.up, rehearsal.refresh, rehearsal.destroy):
             operation()
             printed[operation.__name__] = lines[:]
@@ -27,14 +29,14 @@ def test_a_resource_that_is_made_has_one_line(operations: dict[str, list[str]]) 
     created = [line.split() for line in operations["up"] if line.startswith(" + ")]
     names = [name for _, name, _ in created]
     assert len(names) == len(set(names)) > 35
-    assert ["+", "a4-ray-bucket", "gcp:storage:Bucket"] in created
-    assert "a4-ray" not in names and "default" not in " ".join(names)
+    assert ["+", "neutral-bucket", "gcp:storage:Bucket"] in created
+    assert NEUTRAL not in names and "default" not in " ".join(names)
 
 
 def test_refusals_of_the_rehearsal_s_own_are_called_that(operations: dict[str, list[str]]) -> None:
     text = "\n".join(operations["up"])
     assert "warning" not in text and "hook" not in text
-    assert "a4-ray-cluster: refused on purpose, its Google API was enabled a moment ago; tried again" in text
+    assert "neutral-cluster: refused on purpose, its Google API was enabled a moment ago; tried again" in text
     refusals = [line for line in operations["up"] if "refused" in line]
     assert all("refused on purpose, " in line for line in refusals)
     assert len(refusals) == len(set(refusals)) > 4

@@ -6,14 +6,19 @@ import pytest
 
 from engine.configuration import configuration
 from engine.errors import EngineError
+from tests import plans
+from tests.neutral_stacks import NEUTRAL
 
-STACK = "a4-ray"
+STACK = NEUTRAL
+# Another checkout has only the program's own scenarios.
+SCENARIO = plans.stacks_with("hfToken", "wandbKey")[0]
+RESERVED = {"capacity.type": "reservation"}
 RESERVATION = "llm-stacks:capacity.reservation"
 
 
 def test_fake_values_fill_exactly_what_the_stack_file_leaves_out() -> None:
-    complete = configuration(STACK, {})
-    assert complete.fake == ["gcp:project", "llm-stacks:hfToken", RESERVATION]
+    complete = configuration(STACK, RESERVED)
+    assert complete.fake == ["gcp:project", RESERVATION, "llm-stacks:hfToken"]
     assert complete.plain["gcp:region"] == "us-central1"
 
 
@@ -27,7 +32,8 @@ def test_the_token_is_a_secret_and_never_plain() -> None:
 @pytest.mark.parametrize(
     ("stack", "overrides", "fake"),
     [
-        (STACK, {"gcp:project": "p", "imageUri": "mine"}, {"llm-stacks:hfToken", RESERVATION}),
+        (STACK, {"gcp:project": "p", "imageUri": "mine"}, {"llm-stacks:hfToken"}),
+        (STACK, RESERVED, {"gcp:project", "llm-stacks:hfToken", RESERVATION}),
         # A reservation is needed where one is used, and the token by who downloads with it.
         (STACK, {"capacity.type": "spot"}, {"gcp:project", "llm-stacks:hfToken"}),
         ("tpu-maxtext", {}, {"gcp:project"}),
@@ -43,7 +49,7 @@ def test_no_fake_value_is_given_where_none_is_needed(
 
 def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_read(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.mine.yaml").write_text(
-        "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
+        f"config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: {SCENARIO}\n"
         "  llm-stacks:hfToken:\n    secure: v1:abc\n  llm-stacks:wandbKey:\n    secure: v1:ghi\n"
         "encryptionsalt: v1:def\n"
     )
@@ -57,7 +63,7 @@ def test_values_that_are_encrypted_in_the_stack_file_are_not_the_rehearsals_to_r
 def test_a_secret_that_is_committed_in_plain_text_stays_that_for_the_program_to_see(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = "config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: cloudrun-vllm\n"
+    settings = f"config:\n  gcp:project: p\n  gcp:region: us-central1\n  llm-stacks:scenario: {SCENARIO}\n"
     plain = "  llm-stacks:hfToken: hf_of_a_test\n  gcp:accessToken: ya29.of-a-test\n"
     (tmp_path / "Pulumi.mine.yaml").write_text(settings + plain)
     # In another checkout a plain secret is allowed, because the merge request may remove it.

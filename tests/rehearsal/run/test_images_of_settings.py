@@ -9,12 +9,13 @@ from rehearsal.errors import RehearsalError
 from rehearsal.running_pods import surroundings
 from rehearsal.running_pods.stage import images_of
 from rehearsal.running_pods.surroundings import Surroundings
+from tests.neutral_stacks import NEUTRAL
 
 SERVER = f"us-docker.pkg.dev/team/images/our-server@sha256:{'a' * 64}"
 TRAINER = f"us-docker.pkg.dev/team/images/our-trainer@sha256:{'b' * 64}"
 
 
-@pytest.mark.parametrize(("stack", "folder"), [("l4-kueue", "finetune"), ("tpu-maxtext", "maxtext")])
+@pytest.mark.parametrize(("stack", "folder"), [(NEUTRAL, "finetune"), ("tpu-maxtext", "maxtext")])
 def test_an_image_of_the_settings_may_have_any_name(
     stack: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
