@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from rich.console import Console
@@ -182,11 +182,18 @@ def _metrics(call: Call, _body: Any) -> Any:
     return {"name": call.address["object"], "updated": "2026-11-21T09:41:00Z"}
 
 
-SAMPLES: Final[dict[str, Callable[[GoogleServer], None]]] = {
-    "preflight": _preflight,
-    "cost": _cost,
-    "leftovers": _leftovers,
-    "status": _status,
+class Sample(NamedTuple):
+    """What prints a sample, and the stack that it is about."""
+
+    stack: str
+    show: Callable[[GoogleServer], None]
+
+
+SAMPLES: Final = {
+    "preflight": Sample("a4-ray", _preflight),
+    "cost": Sample("l4-kueue", _cost),
+    "leftovers": Sample("l4-kueue", _leftovers),
+    "status": Sample("l4-kueue", _status),
 }
 
 
@@ -194,7 +201,7 @@ def printed(name: str) -> str:
     """What a sample's command prints."""
     output = io.StringIO()
     with GoogleServer() as server, redirect_stdout(output):
-        SAMPLES[name](server)
+        SAMPLES[name].show(server)
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from operations.checks.quotas import needs_of
 from operations.cost.machines import machines_of
 from operations.cost.quantities import quantities, quantities_instead
@@ -17,18 +19,28 @@ LIST = (
 )
 
 
-def test_the_machines_of_several_nodes_and_of_a_single_one_are_those_of_each_capacity() -> None:
-    for plan, most in ((planned("a4-ray", *LIST), 2), (planned("a4-accelerate", *LIST[:2]), 1)):
-        machines = [
-            (machine.order, str(machine.capacity), machine.most, machine.type_name)
-            for machine in machines_of(plan)
-        ]
-        kinds = enumerate(["reservation", "flexStart", "spot"])
-        assert machines == [(number, kind, most, "a4-highgpu-8g") for number, kind in kinds]
+@pytest.fixture(params=["a4-ray"])
+def stack(request: pytest.FixtureRequest) -> str:
+    """A scenario whose nodes are requested together, from a list of capacities."""
+    return request.param
 
 
-def test_the_first_capacity_is_in_the_sum_and_the_others_are_priced_beside_it() -> None:
-    plan = planned("a4-ray", *LIST)
+@pytest.mark.parametrize(
+    ("with_a_list", "settings", "most"), [("a4-ray", LIST, 2), ("a4-accelerate", LIST[:2], 1)]
+)
+def test_the_machines_with_a_list_nodes_and_of_a_single_one_are_those_of_each_capacity(
+    with_a_list: str, settings: tuple[str, ...], most: int
+) -> None:
+    machines = [
+        (machine.order, str(machine.capacity), machine.most, machine.type_name)
+        for machine in machines_of(planned(with_a_list, *settings))
+    ]
+    kinds = enumerate(["reservation", "flexStart", "spot"])
+    assert machines == [(number, kind, most, "a4-highgpu-8g") for number, kind in kinds]
+
+
+def test_the_first_capacity_is_in_the_sum_and_the_others_are_priced_beside_it(stack: str) -> None:
+    plan = planned(stack, *LIST)
     assert {item.key: item.most for item in quantities(plan) if "b200." in item.key} == {
         "nvidia-b200.reservation": 16
     }
@@ -38,42 +50,46 @@ def test_the_first_capacity_is_in_the_sum_and_the_others_are_priced_beside_it() 
     }
 
 
-def test_a_quota_has_room_for_one_capacity_at_a_time() -> None:
-    needs = {str(quota): need for quota, need in needs_of(planned("a4-ray", *LIST)).items()}
+def test_a_quota_has_room_for_one_capacity_at_a_time(stack: str) -> None:
+    needs = {str(quota): need for quota, need in needs_of(planned(stack, *LIST)).items()}
     # Flex-start and spot take the same quota, and never both.
     assert needs["compute.googleapis.com/preemptible_nvidia_b200_gpus"] == 16
 
 
 def test_preflight_looks_at_the_reservation_and_at_the_quota_of_the_others(
-    good: GoodProject, check: Check
+    stack: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("a4-ray", *LIST)
+    plan = good.plan(stack, *LIST)
     (reservation,) = check(plan, "reservation")
     assert "my-reservation" in reservation.what
     assert any("preemptible_nvidia_b200_gpus" in finding.what for finding in check(plan, "quotas"))
 
 
 def test_a_reservation_without_room_is_no_problem_if_another_capacity_is_tried_then(
-    good: GoodProject, check: Check
+    stack: str, good: GoodProject, check: Check
 ) -> None:
     for settings, level in ((LIST, Level.WARNING), (LIST[1:2], Level.PROBLEM)):
-        plan = good.plan("a4-ray", *settings)
+        plan = good.plan(stack, *settings)
         good.reservation(count=2, used=1)
         (finding,) = check(plan, "reservation")
         assert finding.level is level
         assert finding.what.endswith("then flexStart or spot is tried") == (level is Level.WARNING)
 
 
-def test_a_quota_that_only_some_capacities_take_is_no_problem(good: GoodProject, check: Check) -> None:
+def test_a_quota_that_only_some_capacities_take_is_no_problem(
+    stack: str, good: GoodProject, check: Check
+) -> None:
     for settings, level in ((LIST, Level.WARNING), (["capacity.type=spot"], Level.PROBLEM)):
-        plan = good.plan("a4-ray", *settings)
+        plan = good.plan(stack, *settings)
         good.quotas(preemptible_nvidia_b200_gpus=8)
         (finding,) = [item for item in check(plan, "quotas") if "preemptible_nvidia_b200" in item.what]
         assert finding.level is level
 
 
-def test_a_reservation_that_begins_later_is_said_to_begin_then(good: GoodProject, check: Check) -> None:
-    plan = good.plan("a4-ray", *LIST[1:2])
+def test_a_reservation_that_begins_later_is_said_to_begin_then(
+    stack: str, good: GoodProject, check: Check
+) -> None:
+    plan = good.plan(stack, *LIST[1:2])
     booked = {
         "name": "my-reservation",
         "status": {"procurementStatus": "COMMITTED"},

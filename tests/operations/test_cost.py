@@ -27,6 +27,8 @@ from tests.operations.samples import sku
 COMPUTE_ENGINE = "6F81-5844-456A"
 CORE = "G2 Instance Core running in Americas"
 SKUS = "cloudbilling.services.skus.list"
+# A scenario on Autopilot whose nodes are reserved.
+on_autopilot = pytest.mark.parametrize("stack", ["a4-ray"])
 
 
 def plant(server: GoogleServer, *skus: dict[str, Any], service: str = COMPUTE_ENGINE) -> None:
@@ -50,8 +52,11 @@ def amounts(stack: str) -> dict[str, tuple[float, float, float]]:
 # Quantities
 
 
-def test_a_job_with_a_cluster_of_its_own_costs_gpus_while_it_runs_and_a_cluster_afterwards() -> None:
-    hourly = amounts("a4-ray")
+@on_autopilot
+def test_a_job_with_a_cluster_of_its_own_costs_gpus_while_it_runs_and_a_cluster_afterwards(
+    stack: str,
+) -> None:
+    hourly = amounts(stack)
     assert hourly["nvidia-b200.reservation"] == (16, 16, 0)
     assert hourly["cluster.autopilot"] == (1, 1, 1)
     # Head and submitter.
@@ -181,8 +186,9 @@ def test_a_list_price_has_a_known_key_a_day_and_a_source(key: str, price: ListPr
     assert price.region == "all" or re.fullmatch(r"[a-z]+-[a-z]+\d", price.region)
 
 
-def test_no_price_of_a_reservation_is_made_up() -> None:
-    hourly = listed_estimate(planned("a4-ray"), 1)
+@on_autopilot
+def test_no_price_of_a_reservation_is_made_up(stack: str) -> None:
+    hourly = listed_estimate(planned(stack), 1)
     (line,) = [line for line in hourly.lines if line.key == "nvidia-b200.reservation"]
     assert line.price is None
     assert reserved(hourly) == pytest.approx(16 * 16.11)
@@ -200,10 +206,11 @@ def run(google: GoogleServer, command: Command) -> Command:
     return run
 
 
-def test_the_command_adds_up_hour_run_and_forgotten_month(run: Command, tmp_path: Path) -> None:
+@on_autopilot
+def test_the_command_adds_up_hour_run_and_forgotten_month(stack: str, run: Command, tmp_path: Path) -> None:
     file = tmp_path / "prices.yaml"
     file.write_text("nvidia-b200.reservation: 10\ncluster.autopilot: 0.1\nautopilot.cpu: 0.05\n")
-    ran = run("a4-ray", "--prices", str(file), "--hours", "0.5", "--json")
+    ran = run(stack, "--prices", str(file), "--hours", "0.5", "--json")
     shown = json.loads(ran.out)
     totals = {name: total["dollars"] for name, total in shown["totals"].items()}
     assert not ran.status
@@ -234,9 +241,12 @@ def test_hours_that_are_none_are_rejected(run: Command) -> None:
     assert "--hours 0.0: give a number above 0" in ran.err
 
 
-def test_the_reservation_is_said_to_be_billed_used_or_not(google: GoogleServer, run: Command) -> None:
+@on_autopilot
+def test_the_reservation_is_said_to_be_billed_used_or_not(
+    stack: str, google: GoogleServer, run: Command
+) -> None:
     google.fail("cloudbilling.v1", SKUS, REFUSED)
-    text = " ".join(run("a4-ray").out.split())
+    text = " ".join(run(stack).out.split())
     assert "Google bills a reservation by its contract, used or not." in text
     assert "257.76 per hour at the on-demand list price" in text
 

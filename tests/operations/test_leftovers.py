@@ -206,7 +206,7 @@ def test_a_cloud_run_stack_leaves_services_jobs_revisions_and_addresses(
 def test_a_revision_with_its_services_labels_lives_as_long_as_that(
     clients: Clients, neutral_run: PastStack, project: Project
 ) -> None:
-    service, labels = neutral_run.name("cloudrunv2/service:Service"), {"stack": "dev"}
+    service, labels = neutral_run.name("cloudrunv2/service:Service"), {"stack": "neutral-run"}
     up = replace(footprint(neutral_run.plan, neutral_run.alive, [], []), labels=labels)
     project.add("services", f"{AT}/services/{service}", labels=labels)
     project.add("revisions", f"{AT}/services/{service}/revisions/{service}-1", service=service, labels=labels)

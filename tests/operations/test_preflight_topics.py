@@ -89,10 +89,10 @@ def not_there() -> State:
 
 
 def test_what_the_program_warns_of_stands_in_the_first_line(check: Check) -> None:
-    plan = planned("a4-accelerate", "capacity.type=onDemand", f"imageUri={IMAGE}")
+    plan = planned(NEUTRAL, "capacity.type=spot")
     (finding,) = check(plan, "program")
     assert finding.level is WARNING
-    assert finding.what.startswith("capacity.type onDemand: Google offers A4 by reservation")
+    assert finding.what.startswith("capacity.type spot: when Google takes a node back")
     assert next(iter(preflight.CHECKS)) == "program"
 
 
@@ -125,9 +125,10 @@ def test_what_is_asked_of_the_hub_is_what_the_plan_trains_and_serves(stack: str,
     assert {name for _, name, _ in repositories(planned(stack))} == names
 
 
+@pytest.mark.parametrize("stack", ["tpu-maxtext"])
 def test_a_stack_without_a_token_is_judged_without_that_of_the_environment(
-    good: GoodProject, check: Check
+    stack: str, good: GoodProject, check: Check
 ) -> None:
-    plan = good.plan("tpu-maxtext", f"imageUri={IMAGE}", "recipe=llama3-8b-fineweb-edu")
+    plan = good.plan(stack, f"imageUri={IMAGE}", "recipe=llama3-8b-fineweb-edu")
     assert [item.level for item in check(plan, "Hugging Face")] == [OK]
     assert good.server.shown[access("dataset", "HuggingFaceFW/fineweb-edu")] == [None]

@@ -5,7 +5,10 @@ import pytest
 from tests.operations import samples
 
 
-@pytest.mark.parametrize("name", samples.SAMPLES)
+# The id names the stack of a sample: without that stack the page has no such sample.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, id=f"{name}-{sample.stack}") for name, sample in samples.SAMPLES.items()]
+)
 def test_the_page_shows_what_the_command_prints(name: str) -> None:
     assert samples.shown()[name] == samples.printed(name), "python -m tests.operations.samples rewrites it"
 
