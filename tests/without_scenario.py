@@ -63,9 +63,10 @@ def main(scenario: str, paths: list[str]) -> int:
             path.unlink(missing_ok=True)
         for path in (ROOT / ".tools", *ROOT.glob(".venv*")):
             (copy / path.name).symlink_to(path)
-        # Some tests ask git for the files of the checkout.
-        for words in (["init", "--quiet"], ["add", "--all"]):
-            subprocess.run(["git", *words], cwd=copy, check=True)
+        # Some tests ask git for the files of the checkout, and for its commit.
+        name = ["-c", "user.name=drill", "-c", "user.email=drill@example.com"]
+        for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message=copy"]):
+            subprocess.run(["git", *name, *words], cwd=copy, check=True)
         subprocess.run(
             [sys.executable, "-m", "docs_generator"], cwd=copy, check=True, stdout=subprocess.DEVNULL
         )

@@ -25,8 +25,7 @@ from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
-# Longer than the startup probe of the server, which covers the download and the loading of a model
-# (assumption start-in-cluster).
+# Longer than the startup probe of the server, which covers the download and the loading of a model.
 _READY_MINUTES: Final = 45
 _PRIORITIES: Final = {
     "high": {"value": 1000, "description": "Somebody waits for the answer; pre-empts low."},

@@ -143,6 +143,7 @@ def _right() -> dict[str, dict[str, Any]]:
         JOB: job,
         POD: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **job["spec"]["template"]},
         RAY_JOB: ray_job,
+        RELEASE: KUEUE_RELEASE,
         RAY_CLUSTER: {**ray_job, "kind": "RayCluster", "spec": ray_job["spec"]["rayClusterSpec"]},
     }
 
