@@ -11,6 +11,7 @@ import pytest
 
 import stacks
 from engine import plan as engine_plan
+from engine.configuration import configuration
 from engine.plan import Plan, Planned
 from engine.project import known_stacks
 from operations.previews.stack_inputs import stack_file
@@ -42,6 +43,11 @@ def mostly_slow(stacks: Iterable[str], *, quick: Collection[str]) -> list[Any]:
 def keys_of_stack(stack: str) -> frozenset[str]:
     """The keys that the stack file of a scenario may have, such as `capacity.type`."""
     return frozenset(keys_of(stacks.scenario_modules()[stack].Settings))
+
+
+def region_of(stack: str) -> str:
+    """The region in a stack's file."""
+    return configuration(stack, {}).plain["gcp:region"]
 
 
 def stacks_with(*keys: str) -> list[str]:
@@ -200,6 +206,11 @@ def roles(plan: Plan) -> Iterator[tuple[Planned, str]]:
 def clusters(plan: Plan) -> list[Planned]:
     """The clusters of GKE."""
     return of_type(plan, "container/cluster:Cluster")
+
+
+def runs_on_cloud_run(plan: Plan) -> bool:
+    """Whether the training is a job of Cloud Run."""
+    return bool(of_type(plan, "cloudrunv2/job:Job"))
 
 
 def node_pools(plan: Plan) -> list[Planned]:

@@ -128,7 +128,7 @@ def test_a_job_on_one_node_chooses_a_class_with_a_rule_for_each_capacity() -> No
 def test_a_job_on_several_nodes_waits_in_a_queue_with_a_class_in_one_zone_for_each_capacity(
     stack: str,
 ) -> None:
-    nodes = {"nodes": "2"} if stack == "a4-accelerate" else {}
+    nodes = plans.known_settings(stack, nodes="2")
     plan = plans.shipped(
         stack, imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b", **nodes
     )

@@ -9,13 +9,12 @@ from rehearsal.session import Rehearsal
 from stacks.settings.accounts import purposes_of
 from tests import plans
 
-REGIONS = {"tpu-maxtext": "us-east5"}
 HOST, KEYS, MIRROR = "host-project", "keys-project", "us-central1-docker.pkg.dev/mirror-project/images"
 
 
 def settings(stack: str) -> dict[str, str]:
     """Everything that exists before the stack, but its bucket, in other projects."""
-    region = REGIONS.get(stack, "us-central1")
+    region = plans.region_of(stack)
     purposes = purposes_of(stacks.scenario_modules()[stack].Settings)
     accounts = {
         f"accounts.{purpose}": f"llm-{purpose}@rehearsal-project.iam.gserviceaccount.com"

@@ -14,12 +14,10 @@ from tests.stacks.configuration import CLOUDRUN, problems
 CLUSTERS = plans.stacks_with("podsRange")
 CLUSTER = "container/cluster:Cluster"
 NAMES = {"network": "corp", "podsRange": "gke-pods", "servicesRange": "gke-services"}
-REGIONS = {"tpu-maxtext": "us-east5"}
 
 
 def path(stack: str, project: str = "host-project") -> str:
-    region = REGIONS.get(stack, "us-central1")
-    return f"projects/{project}/regions/{region}/subnetworks/shared"
+    return f"projects/{project}/regions/{plans.region_of(stack)}/subnetworks/shared"
 
 
 def settings(stack: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +15,6 @@ from tests.checkout import copy_of_program
 from tests.stacks.configuration import TPU_MAXTEXT, load, problems
 
 STACKS = plans.stacks_with("recipe")
-RECIPES = {"tpu-maxtext": "maxtext/maxtext_driver/recipes", "others": "finetune/recipes"}
 
 
 @pytest.fixture
@@ -23,10 +23,17 @@ def checkout(tmp_path: Path) -> Path:
     return copy_of_program(tmp_path)
 
 
-def recipes_of(stack: str, checkout: Path) -> list[Path]:
-    """The files of all recipes that a stack could name."""
-    folder = RECIPES.get(stack, RECIPES["others"])
-    return sorted((checkout / "workloads" / folder).glob("*.yaml"))
+def recipe_of(stack: str, checkout: Path = ROOT) -> Path:
+    """The file of the recipe that a stack trains. The run has its name."""
+    (run,) = plans.runs(plans.shipped(stack, imageUri=plans.IMAGE))
+    (file,) = (checkout / "workloads").rglob(f"recipes/{run.rpartition('-')[0]}.yaml")
+    return file
+
+
+def another_value(stack: str) -> dict[str, Any]:
+    """A value of the recipe that a stack trains, as the setting `recipeSet` has it."""
+    has_sections = "training" in yaml.safe_load(recipe_of(stack).read_text())
+    return {"training": {"seed": 7}} if has_sections else {"steps": 7}
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
@@ -36,7 +43,7 @@ def test_a_new_recipe_an_edited_one_of_another_stack_and_a_comment_change_no_pla
     with Rehearsal(stack, {"imageUri": plans.IMAGE}, checkout=checkout) as rehearsal:
         rehearsal.up()
         (run,) = plans.runs(plans.standing_plan(rehearsal))
-        for recipe in recipes_of(stack, checkout):
+        for recipe in sorted(recipe_of(stack, checkout).parent.glob("*.yaml")):
             text = recipe.read_text()
             if run.startswith(f"{recipe.stem}-"):
                 recipe.write_text(f"# A comment.\n{text}")
@@ -60,19 +67,19 @@ def test_an_edited_docstring_of_the_trainer_goes_on_with_the_run(stack: str, che
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["l4-kueue", "tpu-maxtext"]))
 def test_a_run_with_a_name_goes_on_with_other_code_libraries_and_values(stack: str) -> None:
-    change = {"steps": "7"} if stack == "tpu-maxtext" else {"training.seed": "7"}
     images = [f"{plans.IMAGE[:-1]}{digit}" for digit in "12"]
     plan = plans.shipped(stack, run="my-run", imageUri=images[0])
     other = plans.shipped(stack, run="my-run", imageUri=images[1])
-    changed = plans.shipped(stack, run="my-run", imageUri=images[0], recipeSet=json.dumps(change))
+    changed = plans.shipped(
+        stack, run="my-run", imageUri=images[0], recipeSet=json.dumps(another_value(stack))
+    )
     assert plans.runs(plan) == plans.runs(other) == plans.runs(changed) == {"my-run"}
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
 def test_other_values_of_the_recipe_are_another_run(stack: str) -> None:
-    value = '{"steps": 7}' if stack == "tpu-maxtext" else '{"training": {"learning_rate": 1e-4}}'
     shipped = plans.shipped(stack, imageUri=plans.IMAGE)
-    plan = plans.shipped(stack, imageUri=plans.IMAGE, recipeSet=value)
+    plan = plans.shipped(stack, imageUri=plans.IMAGE, recipeSet=json.dumps(another_value(stack)))
     assert plans.runs(plan).isdisjoint(plans.runs(shipped))
 
 

@@ -11,17 +11,14 @@ from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems
 
-REGIONS = {"tpu-maxtext": "us-east5"}
-
 
 def key(stack: str) -> str:
-    region = REGIONS.get(stack, "us-central1")
-    return f"projects/keys-project/locations/{region}/keyRings/llm/cryptoKeys/stacks"
+    return f"projects/keys-project/locations/{plans.region_of(stack)}/keyRings/llm/cryptoKeys/stacks"
 
 
 def encrypted(stack: str) -> dict[str, Any]:
     """Inputs by name of all that Google can encrypt with a key, the stack's own mirror among it."""
-    plan = plans.shipped(stack, kmsKey=key(stack), registry="own")
+    plan = plans.shipped(stack, kmsKey=key(stack), **plans.known_settings(stack, registry="own"))
     return {resource.name: resource.inputs for resource in plan.resources if resource.type in AGENTS}
 
 

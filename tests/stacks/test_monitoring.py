@@ -10,6 +10,8 @@ from tests.prometheus import charts
 from tests.stacks.configuration import problems
 
 EMAIL = "somebody@example.com"
+# Every one of them has a dashboard.
+WITH_ALERTS = plans.stacks_with("alertEmail")
 ON_CLOUD_RUN = {"execution-failed", "instances-idle"}
 ON_GKE = {"accelerators-idle", "job-failed", "pods-pending"}
 
@@ -19,31 +21,31 @@ def alerts(stack: str) -> set[str]:
     return {policy.name.removeprefix(f"{stack}-") for policy in plans.of_type(plan, ":AlertPolicy")}
 
 
-@pytest.mark.parametrize("stack", plans.STACKS)
+@pytest.mark.parametrize("stack", WITH_ALERTS)
 def test_without_an_address_there_is_a_dashboard_and_no_alert(stack: str) -> None:
     plan = plans.shipped(stack)
     assert charts(plan)
     assert not plans.of_type(plan, ":AlertPolicy") + plans.of_type(plan, ":NotificationChannel")
 
 
-@pytest.mark.parametrize("stack", plans.STACKS)
+@pytest.mark.parametrize("stack", WITH_ALERTS)
 def test_an_address_gets_the_alerts_of_its_stack(stack: str) -> None:
     plan = plans.shipped(stack, alertEmail=EMAIL)
     channel = plans.only(plan, ":NotificationChannel").inputs
     assert (channel["type"], channel["labels"]) == ("email", {"email_address": EMAIL})
-    expected = ON_CLOUD_RUN if stack == "cloudrun-vllm" else ON_GKE
-    assert alerts(stack) == expected | ({"queue-pending"} if stack == "l4-kueue" else set())
+    expected = ON_GKE if plans.clusters(plan) else ON_CLOUD_RUN
+    assert alerts(stack) == expected | ({"queue-pending"} if plans.of_type(plan, ":ClusterQueue") else set())
     for policy in plans.of_type(plan, ":AlertPolicy"):
         assert policy.inputs["userLabels"]["stack"] == stack
         assert f"python -m operations status --stack {stack}" in policy.inputs["documentation"]["content"]
 
 
 def test_every_file_of_charts_and_alerts_belongs_to_a_stack() -> None:
-    titles = {title for stack in plans.STACKS for title in charts(plans.shipped(stack))}
+    titles = {title for stack in WITH_ALERTS for title in charts(plans.shipped(stack))}
     for file in DASHBOARDS.glob("*.yaml"):
         assert [title for title in titles if f"title: {title}\n" in file.read_text()], file.name
     assert {file.stem for file in ALERTS.glob("*.yaml")} == {
-        name for stack in plans.STACKS for name in alerts(stack)
+        name for stack in WITH_ALERTS for name in alerts(stack)
     }
 
 

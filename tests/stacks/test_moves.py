@@ -9,15 +9,9 @@ from tests import plans
 
 ON_GKE = plans.stacks_with("clusterName")
 NAMES = {"clusterName": "my-cluster", "bucketName": "bucket-of-a-test"}
-# What replaces the cluster. The zone is for TPUs.
-MOVES = {
-    "tpu-maxtext": [
-        {"zone": "us-east5-a"},
-        {"gcp:region": "us-central1", "zone": "us-central1-b"},
-    ],
-    "l4-kueue": [{"clusterMode": "autopilot"}, {"gcp:region": "europe-west4"}],
-}
-ANYWHERE = [{"gcp:region": "europe-west4"}]
+PROJECT = {"gcp:project": "another-project"}
+# Regions with every machine of the shipped stacks.
+REGIONS = ("europe-west4", "us-central1")
 
 
 def started(rehearsal: Rehearsal, start: str) -> bool:
@@ -28,17 +22,34 @@ def started(rehearsal: Rehearsal, start: str) -> bool:
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["tpu-maxtext"]))
 def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
+    elsewhere = next(region for region in REGIONS if region != plans.region_of(stack))
+    replace_the_cluster(stack, [{"gcp:region": elsewhere}, PROJECT])
+
+
+@pytest.mark.parametrize(
+    ("stack", "move"),
+    [
+        ("tpu-maxtext", {"zone": "us-east5-a"}),
+        pytest.param("l4-kueue", {"clusterMode": "autopilot"}, marks=pytest.mark.slow),
+    ],
+)
+def test_a_cluster_with_a_name_can_be_replaced_by_a_setting_of_its_own(
+    stack: str, move: dict[str, str]
+) -> None:
+    replace_the_cluster(stack, [move])
+
+
+def replace_the_cluster(stack: str, moves: list[dict[str, str]]) -> None:
     # Some of the moves replace the bucket, too.
     unnamed = plans.known_settings(stack, **plans.STANDING_SETTINGS)
     settings = {**unnamed, **plans.known_settings(stack, **NAMES)}
-    moves = [*MOVES.get(stack, ANYWHERE), {"gcp:project": "another-project"}]
     with Rehearsal(stack, settings) as rehearsal:
         rehearsal.up()
         for move in moves:
             rehearsal.configure({**settings, **move})
             (before,) = rehearsal.cloud.of_type(CLUSTER)
             rehearsal.up()
-            assert before not in rehearsal.cloud.of_type(CLUSTER)
+            assert before not in list(rehearsal.cloud.of_type(CLUSTER))
             assert started(rehearsal, "my-cluster-")
             assert not rehearsal.preview().changed
         for name in ("its-other-name", None, "my-cluster"):

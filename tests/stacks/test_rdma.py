@@ -17,7 +17,7 @@ STACKS = plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"])
 
 
 def planned(stack: str) -> Plan:
-    nodes = {"nodes": "2"} if stack == "a4-accelerate" else {}
+    nodes = plans.known_settings(stack, nodes="2")
     return plans.shipped(stack, imageUri=plans.IMAGE, transport="rdma", **nodes)
 
 

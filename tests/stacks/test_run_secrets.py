@@ -20,7 +20,7 @@ def test_a_new_token_replaces_the_old_one_every_time(stack: str) -> None:
     """For a moment both versions exist. Then the old one is deleted."""
     trainings: set[str] = set()
     # A Job on GKE names no version.
-    names_version = stack == "cloudrun-vllm"
+    names_version = plans.runs_on_cloud_run(plans.shipped(stack))
     with Rehearsal(stack) as rehearsal:
         for number in ("1", "2", "3"):
             tokens = {"hfToken": f"hf_{number}_of_somebody_else", "wandbKey": f"key_{number}_of_theirs" * 3}
@@ -43,7 +43,7 @@ def test_only_containers_that_train_have_the_key_and_only_if_there_is_one(stack:
     """That the training runs again with it: test_runs.py."""
     assert "wandb-key" not in plans.text(plans.standing_plan(plans.standing(stack)))
     plan = plans.planned_next(stack, wandbKey="key_of_a_test" * 4)
-    reader = "finetune" if stack == "cloudrun-vllm" else "for-pods"
+    reader = "finetune" if plans.runs_on_cloud_run(plan) else "for-pods"
     assert {resource.name for resource in plan.resources if "wandb-key" in resource.name} == {
         f"{stack}-wandb-key",
         f"{stack}-wandb-key-version",

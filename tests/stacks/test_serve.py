@@ -153,9 +153,13 @@ def test_the_stack_s_service_goes_and_its_model_stays() -> None:
         assert "copyModel" in outputs and not {"ask", "url"} & set(outputs)
 
 
-@pytest.mark.parametrize("stack", ["a4-ray", "a4-accelerate", "tpu-maxtext"])
-def test_a_stack_that_trains_prints_the_command_that_serves_its_run(stack: str) -> None:
-    settings = {"recipe": "llama31-8b-continued"} if stack == "tpu-maxtext" else {}
+@pytest.mark.parametrize(
+    ("stack", "settings"),
+    [("a4-ray", {}), ("a4-accelerate", {}), ("tpu-maxtext", {"recipe": "llama31-8b-continued"})],
+)
+def test_a_stack_that_trains_prints_the_command_that_serves_its_run(
+    stack: str, settings: dict[str, str]
+) -> None:
     with Rehearsal(stack, {"imageUri": plans.IMAGE, **settings}) as rehearsal:
         rehearsal.up()
         outputs = plans.outputs(rehearsal)
