@@ -3,7 +3,7 @@
 from stacks.settings.bucket import Bucket
 from stacks.settings.capacity import CapacityList, OneCapacity
 from stacks.settings.cluster import Cluster
-from stacks.settings.model import ConfigModel, Default, Hint, parsed_by, rule
+from stacks.settings.model import ConfigModel, Default, Hint, Without, parsed_by, rule
 from stacks.settings.project import AccountAddress, Project
 from stacks.settings.subnet import Subnet
 
@@ -18,6 +18,7 @@ __all__ = [
     "OneCapacity",
     "Project",
     "Subnet",
+    "Without",
     "parsed_by",
     "rule",
 ]

@@ -7,7 +7,7 @@ rule about one topic's fields is a method of the topic. A rule across topics is 
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from inspect import get_annotations
 from types import FunctionType, NoneType
@@ -64,6 +64,16 @@ class Default:
 
     key: str
     value: Any
+
+
+@dataclass(frozen=True)
+class Without:
+    """A key of a topic that a scenario does not obey, beside the topic: `Annotated[Topic, Without(...)]`.
+
+    The scenario does not know the key. The field has its default.
+    """
+
+    key: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,23 +137,42 @@ def places_of(model: type[ConfigModel]) -> dict[str, Place]:
     """
     places: dict[str, Place] = {}
     for name, field in model.model_fields.items():
-        kind = _topic(field)
-        inner = kind.model_fields.items() if kind else [(name, field)]
-        topic = name if kind else ""
-        own_places = {
-            inside.alias or own: Place(topic=topic, name=own, field=inside) for own, inside in inner
-        }
+        keys = _places_in(name, field)
         for default in [data for data in field.metadata if isinstance(data, Default)]:
-            if default.key not in own_places:
-                raise TypeError(f"{name} has no key {default.key}")
-            place = own_places[default.key]
-            own_places[default.key] = Place(
-                topic=topic, name=place.name, field=_with(place.field, default.value)
-            )
-        if twice := sorted(own_places.keys() & places.keys()):
+            place = keys[default.key]
+            keys[default.key] = replace(place, field=_with(place.field, default.value))
+        for key in _left_out(field):
+            del keys[key]
+        if twice := sorted(keys.keys() & places.keys()):
             raise TypeError(f"two topics of {model.__module__} have {', '.join(twice)}")
-        places |= own_places
+        places |= keys
     return places
+
+
+def places_left_out(model: type[ConfigModel]) -> dict[str, Place]:
+    """Where the keys would be that a model leaves out of its topics."""
+    fields = model.model_fields.items()
+    return {key: _places_in(name, field)[key] for name, field in fields for key in _left_out(field)}
+
+
+def _places_in(name: str, field: FieldInfo) -> dict[str, Place]:
+    """The keys of a topic, or the field's own.
+
+    Raises:
+        TypeError: If a default is for a key that the topic has not, or such a key is left out.
+    """
+    kind = _topic(field)
+    inner = kind.model_fields.items() if kind else [(name, field)]
+    topic = name if kind else ""
+    places = {inside.alias or own: Place(topic=topic, name=own, field=inside) for own, inside in inner}
+    for data in field.metadata:
+        if isinstance(data, Default | Without) and data.key not in places:
+            raise TypeError(f"{name} has no key {data.key}")
+    return places
+
+
+def _left_out(field: FieldInfo) -> list[str]:
+    return [data.key for data in field.metadata if isinstance(data, Without)]
 
 
 def keys_of(model: type[ConfigModel]) -> dict[str, FieldInfo]:
@@ -177,7 +206,7 @@ def values_of(field: FieldInfo) -> str:
     if kind is bool:
         return "true or false"
     if kind is int:
-        return f"a whole number from {_limit(field, 'ge')} to {_limit(field, 'le')}"
+        return f"a whole number{_limit(field, 'ge', 'from')}{_limit(field, 'le', 'to')}"
     return f"one of {', '.join(choices(kind))}" if choices(kind) else "a text"
 
 
@@ -212,6 +241,7 @@ def _with(field: FieldInfo, default: Any) -> FieldInfo:
     return changed
 
 
-def _limit(field: FieldInfo, name: str) -> int:
-    """A limit of a number, which pydantic keeps as an attribute of some metadata."""
-    return next(getattr(data, name) for data in field.metadata if hasattr(data, name))
+def _limit(field: FieldInfo, name: str, word: str) -> str:
+    """A limit of a number after a word, empty without one. Pydantic keeps it as an attribute of metadata."""
+    limits = [getattr(data, name) for data in field.metadata if hasattr(data, name)]
+    return f" {word} {limits[0]}" if limits else ""

@@ -13,6 +13,7 @@ from stacks.settings.model import (
     ConfigModel,
     InvalidFieldError,
     Place,
+    places_left_out,
     places_of,
     rules_of,
     topics_asked,
@@ -35,9 +36,12 @@ class Reading(Generic[M]):
 
     def __init__(self, model: type[M], values: Mapping[str, object]) -> None:
         self.errors: dict[str, ValidationError | None] = {}
-        self._places = places_of(model)
+        self._places, left_out = places_of(model), places_left_out(model)
+        self._keys = self._places.keys() | left_out
         self._kinds = topics_of(model)
         right: dict[str, dict[str, Any]] = {name: {} for name in ("", *self._kinds)}
+        for place in left_out.values():
+            right[place.topic][place.name] = place.field.get_default(call_default_factory=True)
         for key, place in self._places.items():
             if key not in values and place.field.is_required():
                 self.errors[key] = None
@@ -60,10 +64,10 @@ class Reading(Generic[M]):
         broken = set(self.errors)
         for owner in (*self._topics.values(), self.settings):
             for key, method in rules_of(type(owner)):
-                if key not in self._places:
+                if key not in self._keys:
                     raise TypeError(f"{method.__qualname__} is about {key}, which is no key")
                 others = [self._topic(kind, method) for kind in topics_asked(method)]
-                if key in broken:
+                if key in broken or key not in self._places:
                     continue
                 try:
                     method(owner, *others)

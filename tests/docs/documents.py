@@ -15,11 +15,11 @@ from markdown_it.token import Token
 
 ROOT: Final = Path(__file__).parent.parent.parent
 WALKTHROUGH: Final = ROOT / "docs" / "walkthrough"
-# The page that the walkthrough adds is tried where it is added.
+# The pages that the walkthrough adds are tried where they are added.
 DOCUMENTS: Final = [
     path
     for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))
-    if not path.is_relative_to(WALKTHROUGH / "files")
+    if not any(path.is_relative_to(WALKTHROUGH / folder) for folder in ("files", "server"))
 ]
 ROOMS: Final = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0].isalpha())
 # Text in backticks that begins like this is a command to be tried.

@@ -315,14 +315,15 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
 ]
 
-WRONG = {bool: ("yes", "1"), int: ("two", "1.5", "-1", "1000")}
+WRONG = {bool: ("yes", "1"), int: ("two", "1.5", "-1")}
 
 
 def wrong_texts(field: FieldInfo) -> tuple[str, ...]:
     """Texts that a field refuses because of its type or its limits."""
     if choices(field.annotation):
         return ("of-no-kind",)
-    return WRONG.get(without_none(field.annotation), ())
+    too_large = [str(data.le + 1) for data in field.metadata if hasattr(data, "le")]
+    return (*WRONG.get(without_none(field.annotation), ()), *too_large)
 
 
 LIMITED = [

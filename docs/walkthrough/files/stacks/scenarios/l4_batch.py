@@ -9,14 +9,25 @@ from components.cluster.capacity import CapacityType
 from components.image.image import Image
 from components.workload.batch_job import BatchJob, BatchJobArgs
 from stacks.platform import StackContext, gke_platform
-from stacks.settings import Bucket, Cluster, ConfigModel, Default, Hint, OneCapacity, Project, parsed_by
+from stacks.settings import (
+    Bucket,
+    Cluster,
+    ConfigModel,
+    Default,
+    Hint,
+    OneCapacity,
+    Project,
+    Without,
+    parsed_by,
+)
 from stacks.training.settings import MaxRunHours
 
 
 class Settings(ConfigModel):
     """Settings of l4-batch."""
 
-    project: Project
+    # There are no alerts, and the user's image comes from where it is.
+    project: Annotated[Project, Without("alertEmail"), Without("registry")]
     image: Annotated[
         Image,
         parsed_by(Image.parse),

@@ -8,13 +8,14 @@ from pydantic import Field
 from components.image.image import Image
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.platform import StackContext, gke_platform
-from stacks.settings import Cluster, ConfigModel, Hint, OneCapacity, Project, parsed_by
+from stacks.settings import Cluster, ConfigModel, Hint, OneCapacity, Project, Without, parsed_by
 
 
 class Settings(ConfigModel):
     """Settings of l4-server."""
 
-    project: Project
+    # There are no alerts, and the user's image comes from where it is.
+    project: Annotated[Project, Without("alertEmail"), Without("registry")]
     image: Annotated[
         Image,
         parsed_by(Image.parse),
@@ -24,7 +25,7 @@ class Settings(ConfigModel):
             fake=f"us-docker.pkg.dev/rehearsal-project/images/server@sha256:{'0' * 64}",
         ),
     ] = Field(examples=["REGISTRY/IMAGE@sha256:DIGEST"], description="What the servers run.")
-    replicas: int = Field(1, ge=0, description="Number of servers.")
+    replicas: int = Field(1, ge=0, le=100, description="Number of servers.")
     capacity: OneCapacity
     cluster: Cluster
 
