@@ -28,8 +28,8 @@ def server() -> CloudRunServer:
 
 
 @pytest.fixture
-def runner(server: CloudRunServer, image: Image, tmp_path: Path) -> Iterator[CloudRun]:
-    """Runs containers without a bucket, Hub or metadata server around them."""
+def runner(server: CloudRunServer, image: Image, hosts: Path, tmp_path: Path) -> Iterator[CloudRun]:
+    """Runs containers in the tests' network, without a bucket, Hub or metadata server around them."""
     runner = CloudRun(server._cloud, server, bare_machine(image, tmp_path))
     yield runner
     runner.stop()

@@ -151,7 +151,10 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> An
         return_dict_in_generate=True,
     )
     if not all(step.isfinite().all() for step in answer.logits):
-        raise RuntimeError(f"the model in {directory} answers with numbers that are not finite")
+        raise RuntimeError(
+            f"the model in {directory} answers with numbers that are not finite: the training diverged; "
+            "lower training.learning_rate, in a run of its own"
+        )
     return model
 
 
