@@ -1,4 +1,4 @@
-"""A new scenario consists of the walkthrough's own files and nothing else, under any name."""
+"""New scenarios are their own files and nothing else: two of the walkthrough, and one of a stranger."""
 
 import json
 import re
@@ -6,49 +6,74 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.checkout_files import checkout_files
 from tests.docs.documents import ROOT, WALKTHROUGH
 
-FILES = WALKTHROUGH / "files"
-SERVER = WALKTHROUGH / "server"
-PAGE = WALKTHROUGH / "README.md"
-# What holds of every stack, and says so of this one.
-TESTS = (
-    "tests/stacks/invariants",
-    "tests/stacks/test_inventories.py",
-    "tests/stacks/test_faults.py",
-    "tests/docs",
-    "tests/operations/test_cost.py",
-    "tests/operations/test_preflight.py",
+FILES: Final = WALKTHROUGH / "files"
+SERVER: Final = WALKTHROUGH / "server"
+# Its own script on CPUs, in another region, without a recipe, a bucket, a build or a dashboard.
+FOREIGN: Final = ROOT / "tests" / "stacks" / "foreign"
+PAGE: Final = WALKTHROUGH / "README.md"
+# What `make docs` writes anew when there is another stack.
+GENERATED: Final = {".gitlab-ci.yml", "README.md", "docs/settings.md", "docs/in-a-company.md"}
+# They look at all stacks at once.
+OF_ALL_STACKS: Final = ("test_generated", "test_documents", "test_changelog", "test_inventories")
+# The targets of `make test-infrastructure`, and this file, which would run itself.
+OTHERS: Final = (
+    "control_plane",
+    "docs/test_walkthrough.py",
+    "maxtext",
+    "pods",
+    "review",
+    "serving",
+    "workloads",
 )
-GENERATED = {".gitlab-ci.yml", "README.md", "docs/settings.md"}
+CHECKS: Final = (
+    ("ruff", "check", "."),
+    ("ruff", "format", "--check", "."),
+    ("ty", "check"),
+    ("lint-imports", "--no-logo"),
+    ("vulture",),
+)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def name() -> str:
+    """A name that nobody can have prepared for, in place of `l4-batch`."""
     return f"my-{secrets.token_hex(3)}"
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
-    """A copy of the checkout with the walkthrough's files in it, renamed."""
-    copy = tmp_path_factory.mktemp("checkout")
-    fill(copy, FILES, lambda text: rename(text, name))
-    return copy
+@pytest.fixture
+def stacks(name: str) -> tuple[str, ...]:
+    return (name, "l4-server", "cpu-primes")
 
 
-def fill(copy: Path, added: Path, new_name: Callable[[str], str]) -> None:
-    """Copies the checkout and adds the files of a folder, renamed."""
+@pytest.fixture
+def checkout(tmp_path: Path, name: str) -> Path:
+    """A copy of the checkout with the files of all three scenarios."""
     for file in checkout_files():
-        put(copy / file, (ROOT / file).read_bytes())
-    (copy / ".tools").symlink_to(ROOT / ".tools")
+        put(tmp_path / file, (ROOT / file).read_bytes())
+    for folder in (".tools", ".venv"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    add(tmp_path, FILES, lambda text: rename(text, name))
+    add(tmp_path, SERVER, str)
+    add(tmp_path, FOREIGN, str)
+    # Some tests ask git which files there are.
+    for command in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+def add(copy: Path, added: Path, new_name: Callable[[str], str]) -> None:
+    """Adds the files of a folder to a copy of the checkout, renamed."""
     for path in filter(Path.is_file, added.rglob("*")):
-        put(copy / new_name(path.relative_to(added).as_posix()), new_name(path.read_text()).encode())
+        if "__pycache__" not in path.parts:
+            put(copy / new_name(path.relative_to(added).as_posix()), new_name(path.read_text()).encode())
 
 
 def put(path: Path, content: bytes) -> None:
@@ -60,18 +85,29 @@ def rename(text: str, name: str) -> str:
     return text.replace("l4-batch", name).replace("l4_batch", name.replace("-", "_"))
 
 
-@pytest.fixture(scope="module")
-def run(checkout: Path) -> Callable[..., str]:
-    return partial(run_in, checkout)
-
-
-def run_in(checkout: Path, *arguments: str) -> str:
-    """What a module of the checkout prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=checkout, capture_output=True, text=True, check=False
-    )
+def run(checkout: Path, *command: str) -> str:
+    """What a command in the checkout prints."""
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stdout + done.stderr
     return done.stdout
+
+
+def run_module(checkout: Path, *arguments: str) -> str:
+    return run(checkout, sys.executable, "-m", *arguments)
+
+
+def run_tests(checkout: Path, *arguments: str) -> int:
+    """The number of tests that pass. None may fail."""
+    report = run_module(checkout, "pytest", "-o", "addopts=", "-p", "no:cacheprovider", *arguments)
+    passed = re.search(r"(\d+) passed", report)
+    assert passed, report
+    return int(passed[1])
+
+
+def generate(checkout: Path, stacks: tuple[str, ...]) -> None:
+    """The commands of the page's step that generates the rest."""
+    run_module(checkout, "tests.inventory", *stacks)
+    run_module(checkout, "docs_generator")
 
 
 def last_line(stack: str) -> str:
@@ -80,53 +116,47 @@ def last_line(stack: str) -> str:
     return shown
 
 
-def test_it_is_rehearsed_as_the_page_shows(run: Callable[..., str], checkout: Path, name: str) -> None:
-    assert run("rehearsal", name).splitlines()[-1] == rename(last_line("l4-batch"), name)
+def test_they_are_rehearsed_as_the_page_shows(checkout: Path, name: str) -> None:
+    assert run_module(checkout, "rehearsal", name).splitlines()[-1] == rename(last_line("l4-batch"), name)
     # Its job trains nothing, and its page says which output shows the log.
     state = json.loads((checkout / ".rehearsal" / name / "state.json").read_text())
     resources = state["deployment"]["resources"]
     outputs = next(item["outputs"] for item in resources if item["type"] == "pulumi:pulumi:Stack")
     (log,) = (output for output, command in outputs.items() if " logs " in command)
     assert "raining" not in log and f"`{log}`" in (checkout / "docs/stacks" / f"{name}.md").read_text()
+    assert run_module(checkout, "rehearsal", "l4-server").splitlines()[-1] == last_line("l4-server")
+    assert re.search(r"0 changed .*, 0 left$", run_module(checkout, "rehearsal", "cpu-primes").rstrip())
 
 
-def test_the_server_is_rehearsed_as_the_page_shows(tmp_path: Path) -> None:
-    fill(tmp_path, SERVER, str)
-    assert run_in(tmp_path, "rehearsal", "l4-server").splitlines()[-1] == last_line("l4-server")
-
-
-def test_the_invariants_hold_without_a_bucket_and_a_token_and_in_another_region(tmp_path: Path) -> None:
-    fill(tmp_path, SERVER, str)
-    stack_file = tmp_path / "Pulumi.l4-server.yaml"
-    text = stack_file.read_text()
-    assert "us-central1" in text
-    stack_file.write_text(text.replace("us-central1", "europe-west4"))
-    invariants = ("tests/stacks/invariants", "-k", "l4-server")
-    report = run_in(tmp_path, "pytest", "-o", "addopts=", "-p", "no:cacheprovider", *invariants)
-    passed = re.search(r"(\d+) passed", report)
-    assert passed and int(passed[1]) >= 25, report
-
-
-@pytest.mark.slow
-def test_what_holds_of_every_stack_holds_of_it(run: Callable[..., str], checkout: Path, name: str) -> None:
-    run("tests.inventory", name)
-    run("docs_generator")
-    report = run("pytest", "-o", "addopts=", "-p", "no:cacheprovider", *TESTS, "-k", name)
-    passed = re.search(r"(\d+) passed", report)
-    assert passed and int(passed[1]) > 25, report
-    assert f"docs/stacks/{name}.md" in (checkout / "README.md").read_text()
-
-
-def test_nothing_else_was_edited(checkout: Path) -> None:
-    changed = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.glob("**/*.*")
-        if path.is_file() and (checkout / path.relative_to(ROOT)).is_file()
-        if path.read_bytes() != (checkout / path.relative_to(ROOT)).read_bytes()
-    }
+def test_what_holds_of_every_stack_holds_of_them_and_nothing_else_is_edited(
+    checkout: Path, stacks: tuple[str, ...]
+) -> None:
+    generate(checkout, stacks)
+    chosen = " or ".join((*stacks, *OF_ALL_STACKS))
+    ignored = f"--ignore=tests/{OTHERS[1]}"
+    assert run_tests(checkout, "tests/stacks", "tests/docs", ignored, "-k", chosen) > 150
+    readme = (checkout / "README.md").read_text()
+    assert not [stack for stack in stacks if f"docs/stacks/{stack}.md" not in readme]
+    copies = {file: checkout / file for file in checkout_files()}
+    changed = {file for file, copy in copies.items() if copy.read_bytes() != (ROOT / file).read_bytes()}
     assert changed <= GENERATED
 
 
-def test_no_other_file_knows_of_it() -> None:
-    search = ["git", "grep", "-nE", "l4.?(batch|server)", "--", ":!docs", ":!tests"]
+@pytest.mark.slow
+def test_every_test_passes_with_them_too(checkout: Path, stacks: tuple[str, ...]) -> None:
+    generate(checkout, stacks)
+    ignored = [f"--ignore=tests/{other}" for other in OTHERS]
+    slow = ["tests/stacks", "tests/docs", *ignored, "--slow", "-k", " or ".join(stacks)]
+    assert run_tests(checkout, *slow) > 200
+    assert run_tests(checkout, "tests", *ignored, "--numprocesses=2", "--dist=worksteal") > 3000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", CHECKS, ids=" ".join)
+def test_the_checks_of_every_commit_find_nothing_in_them(checkout: Path, check: tuple[str, ...]) -> None:
+    run(checkout, str(ROOT / ".venv" / "bin" / check[0]), *check[1:])
+
+
+def test_no_other_file_knows_of_them() -> None:
+    search = ["git", "grep", "-nE", "(l4.?(batch|server)|cpu.primes)", "--", ":!docs", ":!tests"]
     assert not subprocess.run(search, cwd=ROOT, capture_output=True, check=False).stdout
