@@ -139,8 +139,8 @@ class Settings(ConfigModel):
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: the service's address, and commands for the operator."""
     settings.warn_of_callers()
-    training, bucket_settings = settings.training, settings.bucket
     settings.fit.warn()
+    training = settings.training
     stack = StackContext(settings.project)
     image = training_image(stack, settings.image)
     subnet, egress = _subnet(stack, settings.network)
@@ -148,25 +148,16 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = None
     if settings.serve == "run":
         server = _account(stack, "serve", "vLLM service of", settings.serving_account)
-    bucket = stack.bucket(bucket_settings, {"finetune": trainer}, {"serve": server} if server else {})
+    bucket = stack.bucket(settings.bucket, {"finetune": trainer}, {"serve": server} if server else {})
     tokens = declare_tokens(stack, training.tokens, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
-    packages = [FINETUNE, ENDING]
-    code = BucketCode(
-        stack.name,
-        BucketCodeArgs(
-            bucket=bucket.bucket_name,
-            prefix=bucket.prefix,
-            packages=packages,
-            recipe=training.recipe_file,
-        ),
-    )
+    code = _code(stack, training, bucket)
     run = run_name(training, code, image)
     job = CloudRunJob(
         stack.name,
         CloudRunArgs(
             project=stack.project_for(CloudRunJob),
-            location=settings.project.region,
+            location=stack.region,
             labels=stack.labels,
             image=image.uri,
             command=[
@@ -199,6 +190,18 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         service = _service(stack, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
     monitoring = _monitoring(stack, job, service)
     return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}
+
+
+def _code(stack: StackContext, training: FineTuning, bucket: Storage) -> BucketCode:
+    return BucketCode(
+        stack.name,
+        BucketCodeArgs(
+            bucket=bucket.bucket_name,
+            prefix=bucket.prefix,
+            packages=[FINETUNE, ENDING],
+            recipe=training.recipe_file,
+        ),
+    )
 
 
 def _monitoring(stack: StackContext, job: CloudRunJob, service: CloudRunService | None) -> Monitoring:

@@ -106,8 +106,8 @@ def _server(
     served: dict[str, Any] = {"arguments": arguments, **NOTHING_MOUNTED}
     if settings.served_run:
         bucket, _, folder = settings.served_run.removeprefix("gs://").partition("/")
-        found = declare_served_run(settings.project, serving, bucket, folder, gpus=MACHINE.count, keep=False)
-        served = values_of(found, serving, MACHINE.count)
+        run = declare_served_run(settings.project, serving, bucket, folder, gpus=MACHINE.count, keep=False)
+        served = values_of(run, serving, MACHINE.count)
     return ModelServer(
         stack.name,
         ModelServerArgs(
