@@ -147,6 +147,14 @@ def test_a_token_of_the_hub_is_found_before_it_is_committed(tmp_path: Path) -> N
     assert done.returncode == 1 and "Token of Hugging Face" in done.stdout
 
 
+def test_make_test_says_of_every_suite_what_it_is_and_how_long_it_takes() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (suites,) = re.findall(r"^test: (.*?) ##", makefile, re.MULTILINE)
+    for suite in suites.split():
+        (line,) = re.findall(rf"^{suite}: .*## .*\n\t(.*)$", makefile, re.MULTILINE)
+        assert re.fullmatch(r'@echo "== .+: .*\bminutes? on two idle cores"', line)
+
+
 def test_a_commit_is_checked_by_what_make_check_runs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     makefile = (ROOT / "Makefile").read_text()
