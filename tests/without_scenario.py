@@ -19,7 +19,7 @@ from operations.previews.stack_inputs import scenarios
 FOLDERS: Final = tuple(
     f"tests/{name}" for name in ("components", "docs", "engine", "operations", "rehearsal", "stacks")
 )
-_OUTCOME: Final = re.compile(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?(?= - |$))", re.MULTILINE)
+_OUTCOME: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 def files_of(scenario: str, copy: Path) -> Iterator[Path]:
@@ -40,10 +40,14 @@ def stacks_of(scenario: str) -> list[str]:
 
 
 def is_about(test: str, scenario: str) -> bool:
-    """Whether the id of a test names the scenario, or a stack that runs it."""
+    """Whether the file or the parameters of a test name the scenario, or a stack that runs it."""
+    file, _, name = test.partition("::")
+    parameters = name.partition("[")[2]
     names = (scenario, *stacks_of(scenario))
-    words = {word for name in names for word in (name, name.replace("-", "_"))}
-    return any(re.search(rf"(?<![a-z0-9]){word}(?![a-z0-9])", test) for word in words)
+    return any(
+        f"test_{stack.replace('-', '_')}" in file or re.search(rf"(?<![\w-]){stack}(?![\w])", parameters)
+        for stack in names
+    )
 
 
 def failures(copy: Path, paths: list[str]) -> list[str]:
