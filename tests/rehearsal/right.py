@@ -61,6 +61,12 @@ SLICE_POOL: dict[str, Any] = {
     },
     "upgradeSettings": {"maxSurge": 0, "maxUnavailable": 1},
 }
+_LOCAL_QUEUE: dict[str, Any] = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "LocalQueue",
+    "metadata": {"name": "llm", "namespace": "llm"},
+    "spec": {"clusterQueue": "llm"},
+}
 # A release of Kueue.
 KUEUE_RELEASE: dict[str, Any] = {
     "chart": "oci://registry.k8s.io/kueue/charts/kueue",
@@ -144,6 +150,7 @@ def _right() -> dict[str, dict[str, Any]]:
         POD: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **job["spec"]["template"]},
         RAY_JOB: ray_job,
         RELEASE: KUEUE_RELEASE,
+        LOCAL_QUEUE: _LOCAL_QUEUE,
         RAY_CLUSTER: {**ray_job, "kind": "RayCluster", "spec": ray_job["spec"]["rayClusterSpec"]},
     }
 
