@@ -242,7 +242,7 @@ def test_a_run_is_not_continued_with_another_recipe_or_number_of_workers(
     recipe = load_recipe("gemma-3-4b-vision", DIRECTORIES)
     assert run.claim(recipe, 16) is False
     assert run.claim(recipe, 16) is False
-    with pytest.raises(InputError, match=r"was started with another workers; give this one another name"):
+    with pytest.raises(InputError, match=r"with another workers; it had 16, and the setting resume: resize"):
         run.claim(recipe, 8)
     path = Path(run.folder.uri, "run.json")
     path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 2'))

@@ -108,7 +108,7 @@ def test_workers_that_cannot_share_a_step_are_refused_in_one_line(
 
 def test_without_the_option_other_workers_are_refused(recipe: Path, tmp_path: Path) -> None:
     run, trained = begun(recipe, tmp_path, 16)
-    with pytest.raises(InputError, match="was started with another workers"):
+    with pytest.raises(InputError, match=r"the setting resume: resize or --resize takes others"):
         run.claim(trained, 8)
 
 
@@ -130,8 +130,8 @@ def test_a_run_of_two_processes_goes_on_with_one(
     lines = [line for line in capsys.readouterr().out.splitlines() if re.search(r"\d processes", line)]
     assert re.search("1 processes, from step 3", lines[0])
     assert lines[1:] == [
-        "run mine began with 2 processes and goes on with 1: a step has the same rows, and losses may differ "
-        "from here"
+        "run mine began with 2 processes and goes on with 1: a step has the same rows, except the last one "
+        "of an epoch, and losses may differ from here"
     ]
     assert losses(tmp_path / "mine") == pytest.approx(losses(tmp_path / "undisturbed"), abs=1e-4)
 

@@ -8,8 +8,8 @@ import yaml
 
 from ending.recipe_file import RecipeError
 from finetune.__main__ import main
-from finetune.contradictions import SET_BY_RUN
 from finetune.recipe import Recipe, load_recipe
+from finetune.trl_fields import PASSED_ON, REFUSED, SET_BY_RUN
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
 
 
@@ -55,13 +55,46 @@ def test_what_a_run_sets_itself_is_refused_with_the_name_of_its_own_field(
             assert key in load_recipe(str(path)).to_dict()[section]
 
 
+def test_every_setting_of_the_installed_library_is_in_one_of_the_tables() -> None:
+    from dataclasses import fields
+
+    import trl
+
+    names = [*SET_BY_RUN, *REFUSED, *PASSED_ON]
+    assert len(names) == len(set(names))
+    assert set(names) == {field.name for field in fields(trl.SFTConfig)}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_breaks_a_resume_or_does_nothing_is_refused_with_the_reason(
+    name: str, path: Path
+) -> None:
+    with pytest.raises(RecipeError) as refusal:
+        load_recipe(str(path), [f"training.trl.{name}=true"])
+    assert str(refusal.value).endswith(f"training.trl.{name} is refused: {REFUSED[name]}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("training.trl.hub_token", "hf_" + "a" * 34),
+        ("training.trl.project", "ghp_" + "a" * 36),
+        ("data.system", "my key is AIza" + "b" * 35),
+        ("training.trl.optim_args", "-----BEGIN PRIVATE KEY-----"),
+    ],
+)
+def test_a_secret_in_a_recipe_is_refused_and_not_repeated(key: str, value: str, path: Path) -> None:
+    with pytest.raises(RecipeError, match=rf"{key} looks like a secret") as refusal:
+        load_recipe(str(path), [f"{key}={value}"])
+    assert value not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("setting", "problem", "more"),
     [
         ("neftune_noise=5", "unexpected keyword argument 'neftune_noise'", []),
         ("neftune_noise=5", "unexpected keyword argument 'neftune_noise'", ["--dry-run"]),
         ("adam_beta2=high", "adam_beta2 'high': Input should be a valid number", ["--dry-run"]),
-        ("packing_strategy=worst", "Invalid packing strategy 'worst', must be one of", []),
         ("use_liger_kernel=true", "needs the package liger-kernel", []),
     ],
 )

@@ -314,7 +314,7 @@ def test_another_number_of_processes_is_refused_before_any_is_started(
     resumed: Path, recipe: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(recipe, resumed, "mine", processes=4)) == 2
-    assert "was started with another workers; give this one another name" in capsys.readouterr().err
+    assert "the setting resume: resize or --resize takes others" in capsys.readouterr().err
 
 
 @pytest.fixture

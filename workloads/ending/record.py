@@ -24,7 +24,11 @@ def versions(packages: Iterable[Path], libraries: Iterable[str]) -> dict[str, st
 
 
 def compare(
-    recorded: Mapping[str, Any], wanted: Mapping[str, Any], may_change: Collection[str], run: str
+    recorded: Mapping[str, Any],
+    wanted: Mapping[str, Any],
+    may_change: Collection[str],
+    run: str,
+    resizes: bool = False,
 ) -> None:
     """Print one line that says how this start differs from the first start of the run.
 
@@ -33,6 +37,7 @@ def compare(
         wanted: The record of this start, by the same keys.
         may_change: Dotted keys and sections of the recipe that no checkpoint depends on.
         run: Name of the run and of its storage, for the messages.
+        resizes: Whether the trainer has a setting to go on with another number of workers.
 
     Raises InputError when anything else of the recipe, or the number of processes, differs: the checkpoints
     hold the state of another order of rows, schedule or model.
@@ -43,10 +48,10 @@ def compare(
     )
     refused = [key for key in changed if not any(f"{key}.".startswith(f"{free}.") for free in may_change)]
     if refused:
-        raise InputError(
-            f"run {run} was started with another {', '.join(refused)}; give this one another name, by the "
-            "setting run or the option --run"
-        )
+        remedy = "give this one another name, by the setting run or the option --run"
+        if refused == ["workers"] and resizes:
+            remedy = f"it had {recorded['workers']}, and the setting resume: resize or --resize takes others"
+        raise InputError(f"run {run} was started with another {', '.join(refused)}; {remedy}")
     if other := changed + _other_versions(recorded.get("versions") or wanted["versions"], wanted["versions"]):
         print(f"run {run} goes on with another {', '.join(other)} than it began with", flush=True)
 

@@ -1,7 +1,7 @@
 """A run's directory: its files, and which of them mark something as complete.
 
-- run.json: the recipe, the number of workers, and the versions of code and libraries of the first start, and
-  the commits of its model and data
+- run.json: the recipe, the number of workers, the day, and the versions of code and libraries of the first
+  start, and the commits of its model and data
 - checkpoint-00000020-TIME/: a checkpoint, of one process or with a part of each. Its COMPLETE.json is written
   last and lists the files with sizes and checksums. TIME is in UTC
 - best-00000020/: adapter or model of the best evaluation so far, marked in the same way
@@ -97,12 +97,14 @@ class RunFolder:
         `ending.record.compare` does.
         """
         packages = [Path(__file__).parent, Path(ending.__file__).parent]
+        recorded = self._record()
         wanted = {
             "recipe": recipe.to_dict(),
             "workers": workers,
             "versions": versions(packages, LIBRARIES),
+            # A run that an earlier version began has none.
+            "day": recorded.get("day") if recorded else datetime.now(UTC).date().isoformat(),
         }
-        recorded = self._record()
         self.folder.remove_stale_parts()
         if recorded is None or resize:
             self.resized(recipe, workers, batch_for)
@@ -111,7 +113,7 @@ class RunFolder:
             return False
         if resize:
             wanted["workers"] = recorded["workers"]
-        compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}")
+        compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.folder.uri}", resizes=True)
         finished = self.finished()
         if finished and recipe.training.result not in finished:
             raise InputError(
@@ -144,7 +146,7 @@ class RunFolder:
             return ""
         return (
             f"\nrun {self.name} began with {before} processes and goes on with {workers}: a step has the "
-            "same rows, and losses may differ from here"
+            "same rows, except the last one of an epoch, and losses may differ from here"
         )
 
     def pinned(self, recipe: Recipe) -> Recipe:
@@ -166,6 +168,10 @@ class RunFolder:
                 print(f"run {self.name} has trained without a record of commits: it keeps those of now")
             self._write_record({**record, "commits": pinned.commits})
         return pinned
+
+    def day(self) -> str | None:
+        """The day on which the run began, in UTC, or None if it is not recorded."""
+        return (self._record() or {}).get("day")
 
     def finished(self) -> dict[str, Any]:
         """The content of the run's own COMPLETE.json, empty until it exists."""

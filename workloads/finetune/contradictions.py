@@ -2,12 +2,13 @@
 
 import re
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.recipe_file import did_you_mean
 from finetune.layers import adapter_problems
+from finetune.trl_fields import REFUSED, SET_BY_RUN
 
 if TYPE_CHECKING:
     from finetune.recipe import Recipe
@@ -16,61 +17,12 @@ if TYPE_CHECKING:
 _PLACEHOLDER = re.compile(r"[^\d.\[\]][^.\[\]]*")
 # Defaults of a recipe without an adapter. An adapter starts from zero and needs a higher rate.
 _ALL_WEIGHTS = {"result": "model", "learning_rate": 1e-5}
+# How tokens of the Hub, GitHub, Google, OpenAI, Slack and Weights & Biases begin, and private keys.
+_SECRET = re.compile(
+    r"\b(hf_[A-Za-z0-9]{20}|gh[pousr]_[A-Za-z0-9]{20}|github_pat_|AIza[\w-]{30}|ya29\.|GOCSPX-|sk-[\w-]{20}"
+    r"|xox[abpr]-|wandb_v\d_|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
-
-
-# Settings of trl's SFTConfig that a run sets, and the key of a recipe that decides them, if there is one.
-SET_BY_RUN: dict[str, str | None] = {
-    "activation_checkpointing": "training.gradient_checkpointing",
-    "assistant_only_loss": None,
-    "average_tokens_across_devices": None,
-    "bf16": "model.precision",
-    "completion_only_loss": None,
-    "data_seed": "training.data_seed",
-    "dataloader_num_workers": "training.loader_processes",
-    "dataloader_pin_memory": None,
-    "ddp_find_unused_parameters": None,
-    "disable_tqdm": None,
-    "eval_steps": "training.evaluate_every_steps",
-    "eval_strategy": "training.evaluate_every_steps",
-    "fp16": "model.precision",
-    "fsdp": "training.sharding",
-    "fsdp_config": "training.sharding",
-    "gradient_accumulation_steps": "training.accumulation_steps",
-    "gradient_checkpointing": "training.gradient_checkpointing",
-    "greater_is_better": None,
-    "hub_model_id": "training.hub_model_id",
-    "hub_private_repo": "training.hub_private_repo",
-    "learning_rate": "training.learning_rate",
-    "load_best_model_at_end": "training.load_best_model_at_end",
-    "logging_nan_inf_filter": None,
-    "logging_steps": "training.log_every_steps",
-    "lr_scheduler_type": "training.schedule",
-    "max_grad_norm": "training.max_grad_norm",
-    "max_length": "training.max_length",
-    "max_steps": "training.epochs",
-    "metric_for_best_model": None,
-    "num_train_epochs": "training.epochs",
-    "optim": "training.optimizer",
-    "output_dir": None,
-    "packing": "training.packing",
-    "parallelism_config": "training.sharding",
-    "per_device_eval_batch_size": None,
-    "per_device_train_batch_size": "training.batch_size",
-    "push_to_hub": "training.push_to_hub",
-    "remove_unused_columns": None,
-    "report_to": "training.report_to",
-    "restore_callback_states_from_checkpoint": None,
-    "resume_from_checkpoint": None,
-    "run_name": None,
-    "save_steps": "training.save_every_steps",
-    "save_strategy": "training.save_every_steps",
-    "save_total_limit": "training.checkpoints_to_keep",
-    "seed": "training.seed",
-    "use_cpu": None,
-    "warmup_steps": "training.warmup_steps",
-    "weight_decay": "training.weight_decay",
-}
 
 
 def with_fields(tree: Any) -> Any:
@@ -129,6 +81,7 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)
     yield from _of_library(recipe)
+    yield from _of_secrets(recipe)
 
 
 def _of_sources(recipe: "Recipe") -> Iterable[str]:
@@ -208,8 +161,28 @@ def _of_evaluation(recipe: "Recipe") -> Iterable[str]:
 
 
 def _of_library(recipe: "Recipe") -> Iterable[str]:
-    """Settings of trl that the run sets itself."""
+    """Settings of trl that the run sets itself, or that are refused for another reason."""
     for name in recipe.training.trl:
         if name in SET_BY_RUN:
             field = SET_BY_RUN[name]
             yield f"training.trl.{name} is " + (f"{field} in a recipe" if field else "set by the run itself")
+        elif name in REFUSED:
+            yield f"training.trl.{name} is refused: {REFUSED[name]}"
+
+
+def _of_secrets(recipe: "Recipe") -> Iterable[str]:
+    """Values that look like a secret. A run records its recipe in plain text."""
+    for key, value in _values("", recipe.model_dump()):
+        if isinstance(value, str) and _SECRET.search(value):
+            yield f"{key} looks like a secret, and a run records its recipe: take it out and revoke it"
+
+
+def _values(key: str, value: Any) -> Iterable[tuple[str, Any]]:
+    """Every plain value in a tree, with its dotted key."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping):
+        yield key, value
+        return
+    for name, part in value.items():
+        yield from _values(f"{key}.{name}".removeprefix("."), part)

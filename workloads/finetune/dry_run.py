@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from finetune import day
 from finetune.adapter import check_adapter
 from finetune.data import check_data, load_conversations
 from finetune.model import (
@@ -95,7 +96,9 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
             sft_arguments(recipe, Path(workspace))
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
     processor = load_processor(str(files), pictures=recipe.data.image is not None)
-    if line := missing_stop(getattr(processor, "tokenizer", processor), files, recipe.training.result):
+    tokenizer = getattr(processor, "tokenizer", processor)
+    about_day = day.line(tokenizer.chat_template, day.today())
+    for line in filter(None, (missing_stop(tokenizer, files, recipe.training.result), about_day)):
         print(line)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     training, prefix = recipe.training, []

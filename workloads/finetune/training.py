@@ -20,6 +20,7 @@ from ending.exporter import Exporter
 from ending.files import MetricsLog
 from ending.recipe_file import RecipeError
 from ending.time_limit import TimeLimit
+from finetune import day
 from finetune.adapter import check_adapter, lora_config
 from finetune.all_weights import choose_weights
 from finetune.answers import Answers, JudgeUntrained
@@ -91,6 +92,7 @@ def _train(
     recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
 ) -> Outcome:
     newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
+    day.keep(*broadcast_object_list([None if arguments.process_index else run.day()]))
     if (line := describe(arguments.device)) and arguments.process_index == 0:
         print(line, flush=True)
     arguments.packing = recipe.training.packing
@@ -155,7 +157,8 @@ def _show_start(
     print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
     processor = _processor(recipe)
     tokenizer = getattr(processor, "tokenizer", processor)
-    if line := missing_stop(tokenizer, published, recipe.training.result):
+    about_day = day.line(tokenizer.chat_template, run.day() or day.today())
+    for line in filter(None, (missing_stop(tokenizer, published, recipe.training.result), about_day)):
         print(line)
     shown = first_row(rows, processor, recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
