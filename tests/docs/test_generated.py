@@ -21,6 +21,7 @@ from stacks.scenarios import a4_ray
 from stacks.settings.cluster import Cluster
 from stacks.settings.model import keys_of, topics_of
 from tests import plans
+from tests.neutral_stacks import NEUTRAL, neutral_stacks
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -142,11 +143,12 @@ def test_page_and_readme_have_the_minutes_that_the_clock_computes(
 
 
 def test_a_scenario_that_trains_nothing_has_no_line_for_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plans.shipped("l4-kueue")
-    assert "| a run: no source says how long it takes" in figures.section("l4-kueue", plan)
-    monkeypatch.setattr("stacks.scenario_modules", lambda: {"l4-kueue": SimpleNamespace(Settings=Cluster)})
-    assert "| a run" not in figures.section("l4-kueue", plan)
-    assert figures.row("l4-kueue", plan)[2] == "no runs"
+    with neutral_stacks():
+        plan = plans.shipped(NEUTRAL)
+        assert "| a run: no source says how long it takes" in figures.section(NEUTRAL, plan)
+        monkeypatch.setattr("stacks.scenario_modules", lambda: {NEUTRAL: SimpleNamespace(Settings=Cluster)})
+        assert "| a run" not in figures.section(NEUTRAL, plan)
+        assert figures.row(NEUTRAL, plan)[2] == "no runs"
 
 
 # The picture

@@ -1,6 +1,6 @@
 """Configurations of the scenarios, read as a program reads its own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pulumi
@@ -39,6 +39,16 @@ TPU_MAXTEXT: dict[str, str | None] = {
     "llm-stacks:hfToken": None,
 }
 _TOKEN = ("llm-stacks:hfToken",)
+
+
+def by_scenario(rows: Iterable[tuple[dict[str, str | None], str]]) -> list[Any]:
+    """Changes of GOOD with the message about them. The id of a row names its scenario and key."""
+    return [
+        pytest.param(
+            changes, message, id=f"{({**GOOD, **changes})['llm-stacks:scenario']}-{message.split(' ')[0]}"
+        )
+        for changes, message in rows
+    ]
 
 
 class _NoResources(pulumi.runtime.Mocks):

@@ -7,7 +7,7 @@ import pytest
 
 from engine.plan import Plan
 from tests import plans
-from tests.stacks.configuration import L4_KUEUE, TPU_MAXTEXT, load, problems
+from tests.stacks.configuration import L4_KUEUE, TPU_MAXTEXT, by_scenario, load, problems
 
 TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
 LIST = '["reservation", "flexStart", "spot"]'
@@ -87,7 +87,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD, ids=[message.split(";")[0] for _, message in BAD])
+@pytest.mark.parametrize(("changes", "message"), by_scenario(BAD))
 def test_a_wrong_list_is_refused_in_one_line_with_the_remedy(
     changes: dict[str, str | None], message: str
 ) -> None:
@@ -151,21 +151,6 @@ def test_one_word_stays_a_label_of_the_pods_without_a_class_or_a_queue() -> None
     assert rules_of(plan) == {}
     selector = plans.training(plan).inputs["spec"]["template"]["spec"]["nodeSelector"]
     assert selector["cloud.google.com/gke-spot"] == "true"
-
-
-def test_l4_has_a_pool_and_a_flavor_for_each_capacity_and_keeps_no_machine() -> None:
-    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, capacity_type='["onDemand", "spot"]')
-    pools = {
-        pool.name: (pool.inputs["nodeConfig"]["labels"], pool.inputs["autoscaling"])
-        for pool in plan.resources
-        if pool.type == "gcp:container/nodePool:NodePool" and "labels" in pool.inputs["nodeConfig"]
-    }
-    limits = {"locationPolicy": "ANY", "totalMaxNodeCount": 3, "totalMinNodeCount": 0}
-    assert pools == {
-        f"l4-kueue-l4-{name}-pool": ({"llm-stacks/capacity": name}, limits) for name in ("on-demand", "spot")
-    }
-    queue = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"][0]
-    assert [flavor["name"] for flavor in queue["flavors"]] == ["on-demand", "spot"]
 
 
 def test_a_server_of_a_list_chooses_a_class() -> None:

@@ -23,7 +23,9 @@ Place = tuple[str, str, Operation]
 # Kinds of faults that differ only in what Google says.
 REFUSALS: Final = [kind for kind in KINDS if kind not in ("orphan", PARTIAL)]
 # Stacks that have every type of resource between them.
-WITH_ALL_TYPES: Final = ("a4-ray", "cloudrun-vllm", "l4-kueue", "serve")
+WITH_ALL_TYPES: Final = [
+    stack for stack in ("a4-ray", "cloudrun-vllm", "l4-kueue", "serve") if stack in plans.STACKS
+]
 # The end of a name that Pulumi or its provider has chosen.
 AUTOMATIC: Final = re.compile(r"-[0-9a-f]{7,8}$")
 

@@ -18,6 +18,7 @@ from rehearsal.session import Rehearsal
 from stacks import pins
 from stacks.scenarios.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans
+from tests.stacks.configuration import L4_KUEUE, problems
 
 STACK = "l4-kueue"
 COPY = "l4-kueue-weights-job"
@@ -289,3 +290,26 @@ def test_an_output_that_shows_a_log_is_named_after_what_writes_it() -> None:
     # Not of five pods alone, which is as many as kubectl follows by itself.
     (most,) = (part.le for part in Settings.model_fields["serving_replicas"].metadata if hasattr(part, "le"))
     assert f"--max-log-requests={most} " in logs["watchServer"]
+
+
+# Capacity and zones
+
+
+def test_a_list_of_capacities_has_a_pool_and_a_flavor_for_each_capacity_and_keeps_no_machine() -> None:
+    plan = plans.shipped(STACK, imageUri=plans.IMAGE, capacity_type='["onDemand", "spot"]')
+    pools = {
+        pool.name: (pool.inputs["nodeConfig"]["labels"], pool.inputs["autoscaling"])
+        for pool in plan.resources
+        if pool.type == "gcp:container/nodePool:NodePool" and "labels" in pool.inputs["nodeConfig"]
+    }
+    limits = {"locationPolicy": "ANY", "totalMaxNodeCount": 3, "totalMinNodeCount": 0}
+    assert pools == {
+        f"l4-kueue-l4-{name}-pool": ({"llm-stacks/capacity": name}, limits) for name in ("on-demand", "spot")
+    }
+    queue = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"][0]
+    assert [flavor["name"] for flavor in queue["flavors"]] == ["on-demand", "spot"]
+
+
+def test_all_wrong_zones_of_a_list_are_named() -> None:
+    (message,) = problems({**L4_KUEUE, "llm-stacks:zones": '["us-central1-f", "europe-west4-a"]'})
+    assert message.startswith("zones: not a zone of us-central1 with L4 GPUs: us-central1-f, europe-west4-a;")

@@ -9,7 +9,7 @@ from components.base.manifest import MANIFESTS
 from engine.plan import Plan
 from engine.project import ROOT
 from tests import plans
-from tests.stacks.configuration import A4_ACCELERATE, problems
+from tests.stacks.configuration import A4_ACCELERATE, by_scenario, problems
 
 KEY, ZONE = "llm-stacks:transport", "llm-stacks:capacity.zone"
 NO_RESERVATION = {"llm-stacks:capacity.reservation": None}
@@ -157,7 +157,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD)
+@pytest.mark.parametrize(("changes", "message"), by_scenario(BAD))
 def test_what_cannot_have_rdma_is_refused_in_one_line(changes: dict[str, str | None], message: str) -> None:
     (problem,) = problems(changes)
     assert problem.startswith(message)

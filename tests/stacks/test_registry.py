@@ -50,6 +50,10 @@ def test_the_build_starts_from_the_mirrored_base_and_is_the_same_image(stack: st
     assert own["base"] == ""
 
 
+# A stack whose image is built, and that serves too.
+BUILDING = plans.stacks_with("imageUri", "servingImage")[-1]
+
+
 def mirrored(stack: str) -> Plan:
     return plans.shipped(stack, registry=MIRROR)
 
@@ -62,13 +66,13 @@ def test_nodes_may_read_the_mirror_before_a_pod_starts(stack: str) -> None:
 
 
 def test_the_build_may_read_the_mirror() -> None:
-    (binding,) = [item for item in mirrored("l4-kueue").resources if item.name.endswith("-builder-base")]
+    (binding,) = [item for item in mirrored(BUILDING).resources if item.name.endswith("-builder-base")]
     assert binding.type == READER
     assert binding.inputs["role"] == "roles/artifactregistry.reader"
 
 
 def test_nothing_is_granted_on_a_registry_that_is_not_google_s() -> None:
-    plan = plans.shipped("l4-kueue", registry=ELSEWHERE)
+    plan = plans.shipped(BUILDING, registry=ELSEWHERE)
     assert not [item for item in plan.resources if item.name.endswith(("-builder-base", "pull-images"))]
     assert [uri for uri in images(plan) if uri.startswith(f"{ELSEWHERE}/vllm/")]
 

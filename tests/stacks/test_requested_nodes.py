@@ -8,7 +8,7 @@ from engine.plan import Plan
 from rehearsal.fakes.cloud import NODE_POOL
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.stacks.configuration import A4_ACCELERATE, L4_KUEUE, TPU_MAXTEXT, problems
+from tests.stacks.configuration import A4_ACCELERATE, L4_KUEUE, TPU_MAXTEXT, by_scenario, problems
 
 TYPE, ZONE = "llm-stacks:capacity.type", "llm-stacks:capacity.zone"
 QUEUED = "queuedFlexStart"
@@ -94,7 +94,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD)
+@pytest.mark.parametrize(("changes", "message"), by_scenario(BAD))
 def test_what_cannot_start_together_is_refused_in_one_line(
     changes: dict[str, str | None], message: str
 ) -> None:
