@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -11,6 +11,10 @@ from pydantic import BaseModel, ValidationError
 from yaml.constructor import ConstructorError
 
 M = TypeVar("M", bound=BaseModel)
+
+
+# Begins a key that is no part of a recipe, and holds what other keys merge by `<<`.
+ASIDE = "x-"
 
 
 class RecipeError(ValueError):
@@ -39,11 +43,14 @@ def find(name_or_path: str, shipped: Path) -> Path:
 def load(path: Path) -> Any:
     """The content of the file."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
+        tree = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(f"recipe {path} cannot be read: {error}") from error
     except yaml.YAMLError as error:
         raise RecipeError(f"recipe {path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if isinstance(tree, dict):
+        tree = {key: value for key, value in tree.items() if not str(key).startswith(ASIDE)}
+    return tree
 
 
 def parsed(text: str) -> Any:
@@ -101,14 +108,26 @@ def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
 class _Loader(yaml.CSafeLoader):
     """Rejects a key that is given twice, where PyYAML keeps the last one, and reads 2e-4 as a number."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def __init__(self, stream: str):
+        super().__init__(stream)
+        self._read: list[yaml.MappingNode] = []
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        # Merged keys stand beside those that replace them from then on.
+        if node not in self._read:
+            self._check_keys(node)
+            self._read.append(node)
+        super().flatten_mapping(node)
+
+    def _check_keys(self, node: yaml.MappingNode) -> None:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
             seen.add(key)
-        return super().construct_mapping(node, deep=deep)
 
 
 # As in YAML 1.2. PyYAML takes a learning rate of 2e-4 for a text.

@@ -9,6 +9,7 @@ from itertools import dropwhile
 from typing import Any
 
 from ending.errors import InputError, one_line
+from finetune.rows import UNTRAINED
 
 # Characters of a text that are shown.
 LONGEST = 2000
@@ -45,10 +46,15 @@ class ChatTemplate:
         Raises InputError when the template refuses the conversation, or writes it in such a way that replies
         cannot be told from prompts.
         """
+        untrained = [bool(conversation[place].get(UNTRAINED)) for place in _replies(conversation)]
         conversation = [self._as_taken(message) for message in conversation]
         find_replies = self._searched if self._marks is None else self._marked
         row = find_replies(conversation, tools)
+        if tools or any(message.get("tool_calls") for message in conversation):
+            self._check_tools(conversation, tools)
         self.end_replies(row)
+        if any(untrained):
+            _leave_out(row, untrained)
         if not any(row.trained):
             raise InputError(f"the model's chat template writes no reply; {TAKE_ANOTHER}")
         return row
@@ -57,6 +63,19 @@ class ChatTemplate:
         """The text that a server gives the model to answer a conversation."""
         taken = [self._as_taken(message) for message in conversation]
         return self._applied(taken, tools, None, add_generation_prompt=True, tokenize=False)
+
+    def _check_tools(self, conversation: Conversation, tools: list[Any] | None) -> None:
+        """Raises InputError when a tool, or a call of one, is not in the template's text."""
+        text = self._applied(conversation, tools, self._marks, tokenize=False)
+        calls = [call for message in conversation for call in message.get("tool_calls") or ()]
+        for kind, entries in (("tools", tools or ()), ("calls of tools", calls)):
+            for entry in entries:
+                name = entry.get("function", entry).get("name")
+                if name and name not in text:
+                    raise InputError(
+                        f"the model's chat template does not write {kind}: {name} is not in its text, and "
+                        "nothing in its place would be trained; take a model whose template has tools"
+                    )
 
     def end_replies(self, row: Row) -> None:
         """Do not train the blanks behind the token that ends a reply, at which the model stops.
@@ -87,6 +106,9 @@ class ChatTemplate:
         template = self.tokenizer.chat_template
         if not template:
             raise InputError(f"the model has no chat template; {TAKE_ANOTHER}")
+        if isinstance(template, dict) and "default" not in template:
+            names = ", ".join(sorted(template))
+            raise InputError(f"the model has several chat templates and none named default: {names}")
         if has_generation_markers(template):
             return template["default"] if isinstance(template, dict) else template
         try:
@@ -114,6 +136,7 @@ class ChatTemplate:
     def _as_taken(self, message: dict[str, Any]) -> dict[str, Any]:
         """The message with its content in the form that the template takes: a text, or a list of parts."""
         content = message.get("content")
+        message = {name: value for name, value in message.items() if name != UNTRAINED}
         if isinstance(content, list) and not self._takes_parts:
             return message | {"content": "".join(part["text"] for part in content)}
         if isinstance(content, str) and not self._takes_texts and self._takes_parts:
@@ -224,6 +247,20 @@ def read_answers(processor: Any, prompts: Any, answers: Any) -> list[str]:
         reply = [*dropwhile(lambda token: token == padding, reversed(answer))][::-1]
         texts.append(parse_response(tokenizer, reply, prefix=before)["content"])
     return texts
+
+
+def _leave_out(row: Row, untrained: list[bool]) -> None:
+    """Do not train those replies of a row. Raises InputError when the template joins two replies."""
+    starts = [
+        place
+        for place, is_trained in enumerate(row.trained)
+        if is_trained and (not place or not row.trained[place - 1])
+    ]
+    if len(starts) != len(untrained):
+        raise InputError("the model's chat template joins replies, of which a row leaves one untrained")
+    for start, next_start, is_left_out in zip(starts, [*starts[1:], len(row.tokens)], untrained, strict=True):
+        if is_left_out:
+            row.trained[start:next_start] = [False] * (next_start - start)
 
 
 def _replies(conversation: Conversation) -> list[int]:

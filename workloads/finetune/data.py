@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,9 @@ def _load(data: Data, action: Callable[[], Any]) -> Any:
 def _load_arguments(data: Data) -> dict[str, Any]:
     if data.files:
         kind = "parquet" if data.files[0].endswith("parquet") else "json"
-        return {"path": kind, "data_files": data.files, "split": data.split}
+        # The loader takes brackets and stars of a name for a pattern.
+        files = [escape(file) for file in data.files]
+        return {"path": kind, "data_files": files, "split": data.split}
     return {"path": data.name, "name": data.config, "split": data.split, "revision": data.revision}
 
 

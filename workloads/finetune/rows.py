@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 ROLES = re.compile("((system|developer) )?(user (assistant (tool )+)*assistant )+")
 
 
+# Keys with which data sets say whether a reply is trained: 0 or false, and 1 or true.
+MARKS = ("weight", "train", "trainable", "training", "loss_mask", "loss")
+# The key of a reply that is not trained.
+UNTRAINED = "untrained"
+
+
 def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Turn a batch of raw rows into a batch of conversations, both by column."""
     if data.messages:
@@ -59,12 +65,42 @@ def _turns(data: "Data", messages: Any) -> list[dict[str, Any]]:
 def _turn(message: Any) -> dict[str, Any]:
     """A message with all its keys. Raises KeyError or TypeError for one without a text and without calls."""
     turn = {name: _without_none(value) for name, value in message.items() if value is not None}
+    if turn.get("tool_calls"):
+        turn["tool_calls"] = [_call(call) for call in turn["tool_calls"]]
+    if turn["role"] == "assistant":
+        turn = _marked(turn)
     if turn.get("tool_calls") or turn["role"] == "tool":
         turn.setdefault("content", "")
     elif message["content"] is None:
         turn["content"] = ""
     text_of(turn)
     return turn
+
+
+def _call(call: dict[str, Any]) -> dict[str, Any]:
+    """A call of a tool whose arguments are an object. In OpenAI's form they are the JSON text of one."""
+    if isinstance(function := call.get("function"), dict):
+        return call | {"function": _call(function)}
+    if isinstance(call.get("arguments"), str):
+        try:
+            arguments = json.loads(call["arguments"] or "{}")
+        except ValueError:
+            return call
+        return call | {"arguments": arguments} if isinstance(arguments, dict) else call
+    return call
+
+
+def _marked(turn: dict[str, Any]) -> dict[str, Any]:
+    """A reply without the keys that say whether it is trained. One that is not has UNTRAINED.
+
+    Raises ValueError for a weight between none and all.
+    """
+    marks = {name: turn[name] for name in MARKS if name in turn}
+    for name, mark in marks.items():
+        if mark not in (0, 1):
+            raise ValueError(f"a reply has {name} {mark!r}, and a run knows 0, not trained, and 1")
+    turn = {name: value for name, value in turn.items() if name not in marks}
+    return turn if all(marks.values()) else turn | {UNTRAINED: True}
 
 
 def text_of(turn: Mapping[str, Any]) -> str:
@@ -123,6 +159,8 @@ def _texts(data: "Data", row: Mapping[str, Any]) -> list[Any]:
         if data.tools:
             _tools(data, row[data.tools])
         turns = _turns(data, messages)
+        if all(turn.get(UNTRAINED) for turn in turns if turn["role"] == "assistant"):
+            return [None]
         return [text_of(turn) for turn in turns if turn["role"] != "tool" and not turn.get("tool_calls")]
     if not isinstance(row[data.reply], str | None) and not _is_gap(row[data.reply]):
         raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
