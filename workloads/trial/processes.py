@@ -31,6 +31,7 @@ PLACES = {
     "checkpoint": "save and resume",
     "callbacks": "save and resume",
     "data": READ,
+    "dry_run": READ,
     "rows": READ,
     "tokens": READ,
     "prefix": READ,

@@ -53,7 +53,7 @@ def make_small_model(published: Path, folder: Path) -> SmallModel:
             _try(model)
         # An architecture may raise anything for values that its author never had.
         except Exception as error:
-            problems.append(f"{form}: {one_line(error)[:120]}")
+            problems.append(f"{form}: {type(error).__name__}: {one_line(error)[:120]}")
             continue
         _save(model, published, folder)
         few, many = shrink.layers(model.config), shrink.layers(config)

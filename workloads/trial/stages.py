@@ -60,7 +60,7 @@ def train_without_stop(recipe: Recipe, folder: Path) -> None:
             update={"training": recipe.training.model_copy(update={"result": "adapter"})}
         )
     _train(recipe, folder, WHOLE, None)
-    place = _difference(folder, "adapter" if recipe.lora else "model")
+    place = difference(folder, "adapter" if recipe.lora else "model")
     if not place:
         return
     names = ", ".join(sorted(recipe.training.trl))
@@ -87,7 +87,7 @@ def _train(recipe: Recipe, folder: Path, name: str, steps: int | None) -> Outcom
         raise
 
 
-def _difference(folder: Path, result: str) -> str | None:
+def difference(folder: Path, result: str) -> str | None:
     """Where the stopped run and the whole one differ first, or None if they are equal bit by bit."""
     for stopped, whole in zip(*(_figures(folder / name) for name in (STOPPED, WHOLE)), strict=True):
         for key in ("loss", "grad_norm", "learning_rate"):
