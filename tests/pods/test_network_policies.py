@@ -268,7 +268,7 @@ def test_a_packet_to_a_pod_that_has_ended_is_no_refusal(pods: Pods, apply: Apply
     pods.comes_to("trainer", "leaver", PORTS[-1], passes=True)
     address = pods.address_of("leaver")
     api.delete(leaver, ended=True)
-    assert not pods.reaches("trainer", address, PORTS[-1])
+    until(lambda: "the pod to go", lambda: not pods.reaches("trainer", address, PORTS[-1]), TIMEOUT)
     assert not pods.refused(f"{LLM}/trainer to {LLM}/leaver, TCP {PORTS[-1]}")
 
 
