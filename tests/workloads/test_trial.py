@@ -162,6 +162,16 @@ def test_an_adapter_where_no_text_goes_is_found(
     assert "lora.target_modules" in ended.line()
 
 
+def test_rows_that_a_library_refuses_are_named(
+    tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+) -> None:
+    """A column of texts holds no pictures."""
+    more = {"data": {"image": "topic"}, "training": {"packing": False, "max_length": None}}
+    ended = tried(recipe_of(tmp_path, tiny / "model", **more))
+    assert ended.code == 2, ended.err
+    assert ended.line().startswith(f"error: data set {tiny}/emoji")
+
+
 # By what is wrong with a model: its file, the change, and parts of the line.
 BAD_MODELS: dict[str, tuple[str, Callable[[dict[str, Any]], object], tuple[str, ...]]] = {
     "an unknown architecture": ("config.json", lambda tree: tree.update(model_type="nobody"), ("nobody",)),

@@ -21,7 +21,7 @@ from finetune.dry_run import print_plan
 from finetune.model import MODEL_FILES, fetch_model
 from finetune.recipe import Recipe
 from trial.compare import compare_published
-from trial.processes import STEP, Kind, StageError, in_process
+from trial.processes import READ, STEP, Kind, StageError, in_process
 from trial.record import digest, keep, passed_at, records
 from trial.small_model import SmallModel, make_small_model
 from trial.small_recipe import make_small_recipe
@@ -126,7 +126,5 @@ class Course:
         place = error.place or STEP
         own = "".join(f"training.trl.{name}, " for name in sorted(self.recipe.training.trl))
         remedy = f"leave out {own}or else {WAYS_OUT[place]}" if own else WAYS_OUT[place]
-        return InputError(
-            f"model {self.recipe.model.name} with this recipe would fail when it has to {place}: {text}; "
-            f"{remedy}"
-        )
+        subject = f"data set {self.recipe.data.title}" if place == READ else f"model {self.recipe.model.name}"
+        return InputError(f"{subject}: a run would fail when it has to {place}: {text}; {remedy}")
