@@ -113,3 +113,26 @@ def test_a_template_that_fails_is_told_in_one_line(template: str | None, problem
     with pytest.raises(InputError, match="the model") as error:
         ChatTemplate(tokenizer).row(CONVERSATION)
     assert problem in str(error.value) and "\n" not in str(error.value)
+
+
+# Templates whose prompt begins the model's thoughts, which rows without thoughts do not have.
+OPEN_THOUGHTS = {
+    *("deepseek_r1_distill", "deepseekv3", "qwen3_5_think", "qwen3_6", "qwen3_8"),
+    *("nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra"),
+}
+
+
+@pytest.mark.parametrize("system", [[], [{"role": "system", "content": "Be kind."}]], ids=["alone", "system"])
+def test_a_prompt_that_a_server_writes_differently_is_told(system: list[dict[str, Any]]) -> None:
+    talk = [*system, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "yes"}]
+    different = set()
+    for name, template in templates().items():
+        try:
+            line = ChatTemplate(tokenizer_of(template)).difference(talk)
+        except InputError:
+            continue  # it takes no system message
+        if line:
+            assert line.startswith("warning: a server asks with another prompt than the trained one. ")
+            assert '<think>\\n", the trained one with ' in line
+            different.add(name)
+    assert different == OPEN_THOUGHTS

@@ -92,6 +92,15 @@ def test_a_call_that_the_template_does_not_write_is_refused(
     assert problem in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_rows_without_thoughts_for_a_model_that_begins_with_them_are_told(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows_of(tmp_path, [[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]])
+    assert start(recipe_with(tmp_path, tiny, "qwen3_6"), "--dry-run") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
+    assert line.endswith("or ask the server with chat_template_kwargs {enable_thinking: false}")
+
+
 @pytest.mark.parametrize("mark", [{"weight": 0}, {"train": False}, {"trainable": False}, {"loss_mask": 0.0}])
 def test_a_reply_that_its_file_marks_is_not_trained(
     mark: dict[str, Any], tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,8 @@ from finetune.rows import UNTRAINED
 
 # Characters of a text that are shown.
 LONGEST = 2000
+# Characters of a prompt's end that are shown.
+SHOWN = 40
 REPEATED = re.compile(r"(<[^<>]+>)\1{3,}")
 # A text that no template writes by itself.
 PROBE = "probe7f3a"
@@ -63,6 +65,25 @@ class ChatTemplate:
         """The text that a server gives the model to answer a conversation."""
         taken = [self._as_taken(message) for message in conversation]
         return self._applied(taken, tools, None, add_generation_prompt=True, tokenize=False)
+
+    def difference(self, conversation: Conversation, tools: list[Any] | None = None) -> str | None:
+        """A line if a server's prompt for the last reply is another than the trained one, else None."""
+        row = self.row(conversation, tools)
+        starts = [at for at, is_it in enumerate(row.trained) if is_it and not (at and row.trained[at - 1])]
+        if not _replies(conversation) or conversation[-1].get(UNTRAINED):
+            return None
+        served = self.prompt(conversation[:-1], tools)
+        if row.tokens[: starts[-1]] == self.tokenizer(served, add_special_tokens=False)["input_ids"]:
+            return None
+        trained = self.tokenizer.decode(row.tokens[: starts[-1]])
+        remedy = "write the thoughts into the rows, as reasoning_content"
+        if "enable_thinking" in str(self.tokenizer.chat_template):
+            remedy += ", or ask the server with chat_template_kwargs {enable_thinking: false}"
+        ends = [in_one_line(text[-SHOWN:]) for text in (served, trained)]
+        return (
+            "warning: a server asks with another prompt than the trained one. "
+            f"Its prompt ends with {ends[0]}, the trained one with {ends[1]}: {remedy}"
+        )
 
     def _check_tools(self, conversation: Conversation, tools: list[Any] | None) -> None:
         """Raises InputError when a tool, or a call of one, is not in the template's text."""

@@ -69,8 +69,10 @@ def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
     """
     row = rows[0]
     if not pictures:
-        conversation = [*row["prompt"], *row["completion"]]
-        return shown(ChatTemplate(processor).row(conversation, row.get("tools")), processor)
+        conversation, template = [*row["prompt"], *row["completion"]], ChatTemplate(processor)
+        lines = shown(template.row(conversation, row.get("tools")), processor)
+        difference = template.difference(conversation, row.get("tools"))
+        return [*lines, *([difference] if difference else [])]
     batch = picture_batch(processor)([row])
     labels = batch["labels"][0] != NOT_TRAINED
     return shown(Row(batch["input_ids"][0].tolist(), labels.tolist()), processor.tokenizer)
