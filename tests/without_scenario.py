@@ -45,7 +45,7 @@ def is_about(test: str, scenario: str) -> bool:
     parameters = name.partition("[")[2]
     names = (scenario, *stacks_of(scenario))
     return any(
-        f"test_{stack.replace('-', '_')}" in file or re.search(rf"(?<![\w-]){stack}(?![\w])", parameters)
+        f"test_{stack.replace('-', '_')}" in file or re.search(rf"(?<!\w){stack}(?!\w)", parameters)
         for stack in names
     )
 
