@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+_HUB = pytest.StashKey["Hub"]()
 WORKLOADS = ROOT / "workloads"
 sys.path[:0] = [str(WORKLOADS), str(HERE)]
 # Set before pytest collects: torch reads it when it is imported, and some files import torch at their top.
@@ -33,31 +34,47 @@ os.environ["OMP_NUM_THREADS"] = "1"
 gc.set_threshold(100_000, 20, 20)
 
 
+# What lasts as long as the tests of this process.
+_whole_session = ExitStack()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """The Hub of this machine is there before pytest collects, because libraries read its address on import."""
+    from rehearsal.stand_ins.hub import Hub
+
+    session.stash[_HUB] = hub = _whole_session.enter_context(Hub())
+    home = tempfile.TemporaryDirectory(prefix="hub-", ignore_cleanup_errors=True)
+    os.environ |= {
+        "HF_ENDPOINT": hub.address,
+        "HF_HOME": _whole_session.enter_context(home),
+        "HF_HUB_OFFLINE": "1",
+    }
+    os.environ.pop("HF_TOKEN", None)
+
+
+def pytest_sessionfinish() -> None:
+    """The Hub ends with the tests."""
+    _whole_session.close()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files whose tests start processes come first: none of them is to be what the others wait for."""
     long = {item.path for item in items if "warm" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: item.path not in long)
 
 
-@pytest.fixture(scope="session")
-def _hub() -> "Iterator[Hub]":
-    from rehearsal.stand_ins.hub import Hub
-
-    with Hub() as hub:
-        yield hub
-
-
 @pytest.fixture
-def hub(_hub: "Hub", monkeypatch: pytest.MonkeyPatch) -> "Hub":
+def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Hub":
     """A Hub of this machine, without a repository, which this process and those that it starts may ask."""
     import datasets.config
     import huggingface_hub
 
-    _hub.reset()
+    hub = request.session.stash[_HUB]
+    hub.reset()
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
-    return _hub
+    return hub
 
 
 @contextmanager
@@ -115,16 +132,13 @@ class Clock:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Environment variables, also of child processes, set before the import of modules that read them."""
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Environment variables, also of child processes, besides those of `pytest_sessionstart`."""
     home = tmp_path_factory.mktemp("home")
     # Ray puts sockets there, whose paths have at most 107 bytes. The path of pytest's directory is longer.
     short = tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True)
     os.environ |= {
         "CI": "1",
-        "HF_ENDPOINT": _hub.address,
-        "HF_HOME": str(home / "hf"),
-        "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": f"{WORKLOADS}:{HERE}:{ROOT}",
         "RAY_AUTH_MODE": "disabled",
         "RAY_TMPDIR": short.name,
@@ -133,7 +147,6 @@ def environment(_hub: "Hub", tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "TOKENIZERS_PARALLELISM": "false",
     }
     tempfile.tempdir = str(home)
-    os.environ.pop("HF_TOKEN", None)
     os.environ.pop("RAY_ADDRESS", None)
     yield
     short.cleanup()
