@@ -39,7 +39,7 @@ _whole_session = ExitStack()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """The Hub of this machine is there before pytest collects, because libraries read its address on import."""
+    """The Hub of this machine is there before pytest collects, because libraries read its address."""
     from rehearsal.stand_ins.hub import Hub
 
     session.stash[_HUB] = hub = _whole_session.enter_context(Hub())
