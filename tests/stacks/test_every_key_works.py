@@ -52,7 +52,8 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "capacity.zone": tuple(f"{region}-a" for region in REGIONS),
     "clusterName": ("another",),
     "dataset": ("hf://datasets/somebody/rows/*.parquet",),
-    "extraRequirements": ("tests/stacks/more-packages.txt",),
+    # A file for the image of each trainer.
+    "extraRequirements": ("workloads/finetune/requirements.txt", "workloads/maxtext/requirements.txt"),
     "gcp:region": REGIONS,
     "invokers": ("user:me@example.com",),
     "kmsKey": tuple(f"projects/keys/locations/{region}/keyRings/llm/cryptoKeys/mine" for region in REGIONS),
@@ -135,8 +136,8 @@ def parameters() -> Iterator[Any]:
     # A key is quickly tried in the scenario with the fewest keys.
     for stack in sorted(plans.STACKS, key=lambda stack: len(plans.keys_of_stack(stack))):
         keys = keys_of(stacks.scenario_modules()[stack].Settings)
-        # Another scenario has other keys. Of a token that is always there, no plan shows the value:
-        # test_run_secrets.py.
+        # Another scenario has other keys. No plan shows the value of a token that is always there, and
+        # test_run_secrets.py tests it.
         tokens = {key for key in keys if is_secret(keys[key]) and keys[key].is_required()}
         for key in sorted(keys.keys() - tokens - {"scenario"}):
             yield pytest.param(stack, key, marks=[pytest.mark.slow] if key in seen else [])
