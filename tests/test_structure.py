@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stacks
-from engine.project import ROOT
+from engine.project import ROOT, known_stacks
 from stacks.settings.model import ConfigModel, places_left_out, places_of, rules_of, topics_asked, topics_of
 from tests.checkout_files import checkout_files
 
@@ -80,3 +80,23 @@ def test_no_folder_of_code_has_more_than_16_files() -> None:
 def test_a_component_is_in_the_folder_of_its_part() -> None:
     loose = [path.name for path in (ROOT / "components").glob("*.py") if path.name != "__init__.py"]
     assert loose == []
+
+
+def test_no_test_asks_which_stack_it_is() -> None:
+    """A stranger's scenario has another name. Tests ask the plan or the keys, or are about one stack."""
+    comparisons = {
+        f"{name}:{node.lineno}": ast.unparse(node)
+        for name in checkout_files("tests/*.py")
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.Compare) and names_of_stacks(node)
+    }
+    assert comparisons == {}
+
+
+def names_of_stacks(comparison: ast.Compare) -> set[str]:
+    """The stacks with which the variable `stack` or `scenario` is compared."""
+    sides = [comparison.left, *comparison.comparators]
+    if not any(isinstance(side, ast.Name) and side.id in ("stack", "scenario") for side in sides):
+        return set()
+    words = {str(node.value) for side in sides for node in ast.walk(side) if isinstance(node, ast.Constant)}
+    return words & {*known_stacks()}
