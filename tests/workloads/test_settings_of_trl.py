@@ -80,7 +80,7 @@ def test_a_setting_that_breaks_a_resume_or_does_nothing_is_refused_with_the_reas
         ("training.trl.hub_token", "hf_" + "a" * 34),
         ("training.trl.project", "ghp_" + "a" * 36),
         ("data.system", "my key is AIza" + "b" * 35),
-        ("training.trl.optim_args", "-----BEGIN PRIVATE KEY-----"),
+        ("training.trl.optim_args", "-----BEGIN " + "PRIVATE KEY-----"),
     ],
 )
 def test_a_secret_in_a_recipe_is_refused_and_not_repeated(key: str, value: str, path: Path) -> None:
