@@ -3,15 +3,26 @@
 import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from string import Formatter
-from typing import Any
+from typing import Any, Final
 
 from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError
 
 from operations.errors import ODD_ANSWER, OperationError
 from operations.serving.connection import Connection
+
+# What a reader must know of an answer, by the server's reason for its end.
+_PROBLEMS: Final[Mapping[str | None, str]] = {
+    None: "the answer ended in the middle: ask again",
+    "length": "the answer is cut: with its question it is longer than --max-model-len; ask for less, "
+    "or raise it in `vllmArguments`",
+    "abort": "the server broke the answer off: ask again",
+    "content_filter": "the server's filter has cut the answer: ask for something else",
+}
+# Classes of characters that turn the direction of a line.
+_TURNS: Final = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,27 +113,69 @@ def served_model(connection: Connection, name: str = "") -> str:
 def answer(connection: Connection, model: str, messages: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The most probable answer, in the parts in which it arrives.
 
+    A call of a tool is a line of JSON. Thoughts are counted. An answer without a text is called empty.
+
     Raises:
         OperationError: When the answer does not come, or ends before its end.
     """
     question = {"model": model, "messages": messages, "temperature": 0, "stream": True}
-    ending = None
+    parts = _Parts()
     try:
         for event in _events(connection.send("/v1/chat/completions", question)):
             for choice in event.get("choices") or ():
-                yield _printable((choice.get("delta") or {}).get("content") or "")
-                ending = choice.get("finish_reason") or ending
+                yield _printable(parts.text_of(choice))
+        yield _printable(parts.rest())
     except ODD_ANSWER as error:
         raise OperationError(f"the answer is not understood ({type(error).__name__})") from None
     except (HTTPError, OSError) as error:
         raise connection.broken(error) from None
-    if ending is None:
-        raise OperationError("the answer ended in the middle: ask again")
-    if ending == "length":
-        raise OperationError(
-            "the answer is cut: with its question it is longer than --max-model-len; ask for less, "
-            "or raise it in `vllmArguments`"
-        )
+    if problem := _PROBLEMS.get(parts.ending):
+        raise OperationError(problem)
+
+
+@dataclass(kw_only=True)
+class _Parts:
+    """What has arrived of an answer beside its text."""
+
+    ending: str | None = None
+    has_text: bool = False
+    thoughts: int = 0
+    calls: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def text_of(self, choice: Mapping[str, Any]) -> str:
+        """The text of a part. The first one comes with a line about the thoughts before it."""
+        delta = choice.get("delta") or {}
+        self.ending = choice.get("finish_reason") or self.ending
+        # Newer servers call them reasoning.
+        self.thoughts += len(delta.get("reasoning_content") or delta.get("reasoning") or "")
+        for call in delta.get("tool_calls") or ():
+            whole = self.calls.setdefault(call.get("index", len(self.calls)), {"name": "", "arguments": ""})
+            for name, part in (call.get("function") or {}).items():
+                whole[name] = whole.get(name, "") + (part or "")
+        text = (delta.get("content") or "") + (delta.get("refusal") or "")
+        before = "" if self.has_text or not text else self._about_thoughts()
+        self.has_text = self.has_text or bool(text)
+        return before + text
+
+    def rest(self) -> str:
+        """The lines behind the text: calls of tools, or that there is no text."""
+        lines = [] if self.has_text else [self._about_thoughts().strip()]
+        for _, call in sorted(self.calls.items()):
+            lines.append(json.dumps({"name": call["name"], "arguments": _read(call["arguments"])}))
+        if not self.has_text and not self.calls and self.ending:
+            lines.append(f"(empty, finish_reason {self.ending})")
+        return "\n" * self.has_text * bool(self.calls) + "\n".join(filter(None, lines))
+
+    def _about_thoughts(self) -> str:
+        return f"(thinks: {self.thoughts:,} characters)\n" if self.thoughts else ""
+
+
+def _read(arguments: str) -> Any:
+    """The arguments of a call, or their text if it is no JSON."""
+    try:
+        return json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
 
 
 def _events(content: BaseHTTPResponse) -> Iterator[Mapping[str, Any]]:
@@ -136,7 +189,8 @@ def _events(content: BaseHTTPResponse) -> Iterator[Mapping[str, Any]]:
     while part := content.read1():
         *lines, rest = (rest + part).split(b"\n")
         for line in lines:
-            name, _, text = line.decode().strip().partition(": ")
+            name, _, text = line.decode().strip().partition(":")
+            text = text.strip()
             if name != "data" or text == "[DONE]":
                 continue
             message = json.loads(text)
@@ -147,10 +201,13 @@ def _events(content: BaseHTTPResponse) -> Iterator[Mapping[str, Any]]:
 
 
 def _printable(text: str) -> str:
-    """A model's text without the characters that control a terminal. Joined emoji stay joined."""
-    return "".join(
-        ascii(character)[1:-1]
-        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
-        else character
-        for character in text
-    )
+    """A model's text without the characters that control a terminal or turn the direction of a line.
+
+    Joined emoji stay joined.
+    """
+    return "".join(ascii(character)[1:-1] if _controls(character) else character for character in text)
+
+
+def _controls(character: str) -> bool:
+    category, direction = unicodedata.category(character), unicodedata.bidirectional(character)
+    return (category in ("Cc", "Cs") and character not in "\n\t") or direction in _TURNS

@@ -158,6 +158,16 @@ def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
     assert "key 'rank' is given twice" in message(tmp_path, "lora:\n  rank: 8\n  rank: 16\n")
 
 
+def test_a_section_that_is_only_merged_elsewhere_is_told_its_name(tmp_path: Path) -> None:
+    merged = "defaults: &d\n  rank: 8\nlora:\n  <<: *d\nrank: 7\n"
+    problem = message(tmp_path, merged)
+    assert "unknown key defaults (call it x-defaults if it only holds what other keys merge by <<)" in problem
+    assert "unknown key rank;" in f"{problem};"
+    assert "unknown key" not in message(
+        tmp_path, merged.replace("defaults", "x-defaults").replace("rank: 7", "")
+    )
+
+
 def test_broken_yaml_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "is not valid YAML" in message(tmp_path, "model: [unclosed\n")
 

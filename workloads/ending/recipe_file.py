@@ -93,7 +93,8 @@ def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
                 section: Any = kind
                 for part in place[:-1]:
                     section = section_in(section.model_fields[part].annotation)
-                yield f"unknown key {key}{did_you_mean(str(place[-1]), section.model_fields)}"
+                hint = did_you_mean(str(place[-1]), section.model_fields) or _aside(key, value)
+                yield f"unknown key {key}{hint}"
             case "missing":
                 yield f"{key} is missing"
             case "value_error":
@@ -103,6 +104,13 @@ def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
             case _:
                 message = mistake["msg"].replace("Input should be", "must be").replace("tuple", "list")
                 yield f"{key} {message}, not {value!r}"
+
+
+def _aside(key: str, value: Any) -> str:
+    """How to keep values that other keys merge, or an empty text for a key that cannot be meant so."""
+    if "." in key or not isinstance(value, dict):
+        return ""
+    return f" (call it {ASIDE}{key} if it only holds what other keys merge by <<)"
 
 
 class _Loader(yaml.CSafeLoader):

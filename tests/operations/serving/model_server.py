@@ -31,7 +31,8 @@ class ModelServer(LoopbackServer):
 
     Attributes:
         models: Names of the models, with the name of the base for adapters.
-        parts: The parts of its answer.
+        parts: The parts of its answer's text.
+        deltas: Parts of other kinds, which come before the text.
         ending: Why the answer ends, None if the connection just ends.
         error: What comes in place of the end of the answer, if anything.
         faults: Status and content by path, in place of an answer.
@@ -42,6 +43,7 @@ class ModelServer(LoopbackServer):
     def __init__(self) -> None:
         self.models: dict[str, str | None] = {"a-model": None}
         self.parts: Sequence[str] = ("\N{BANANA}", "\N{FORK AND KNIFE}")
+        self.deltas: Sequence[Mapping[str, Any]] = ()
         self.ending: str | None = "stop"
         self.error: Mapping[str, Any] | None = None
         self.faults: dict[str, tuple[int, bytes]] = {}
@@ -80,7 +82,8 @@ class ModelServer(LoopbackServer):
 
     def _events(self) -> list[str]:
         messages: list[Mapping[str, Any]] = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
-        messages += [{"choices": [{"delta": {"content": part}}]} for part in self.parts]
+        deltas = [*self.deltas, *({"content": part} for part in self.parts)]
+        messages += [{"choices": [{"delta": delta}]} for delta in deltas]
         if self.error:
             messages.append({"error": self.error})
         elif self.ending:
