@@ -35,6 +35,7 @@ NO_EFFECT = frozenset(
         "use_cache",
     }
 )
+REMEDY = "; set training.packing to false"
 # Rows of up to this many tokens share a group: another kernel call costs more than their padding.
 SHORT_ROW = 128
 
@@ -114,13 +115,11 @@ def attend_within_rows(
         unknown.append("is_causal=False")
     if unknown:
         raise InputError(
-            f"{type(module).__name__} attends in a way that packs do not know ({', '.join(unknown)}); "
-            "set training.packing to false"
+            f"{type(module).__name__} attends in a way that packs do not know ({', '.join(unknown)}){REMEDY}"
         )
     if cu_seq_lens_q is None or len(query) != 1:
         raise InputError(
-            f"{type(module).__name__} is given no bounds of the rows in a pack (cu_seq_lens_q); set "
-            "training.packing to false"
+            f"{type(module).__name__} is given no bounds of the rows in a pack (cu_seq_lens_q){REMEDY}"
         )
     if cu_seq_lens_q not in _rows:
         _rows[cu_seq_lens_q] = _find_rows(cu_seq_lens_q, query.device)

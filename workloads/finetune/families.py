@@ -1,10 +1,6 @@
-"""What transformers can do with a model, by its configuration: the class that loads it, and its attention."""
+"""What transformers can do with a model, by its configuration: the class that loads it, and how."""
 
 from typing import Any
-
-# The kinds of layers with which rows can share a pack. Other kinds carry a state from one token to the next,
-# or divide a pack into chunks of their own.
-PACKABLE_LAYERS = {"full_attention", "sliding_attention"}
 
 
 def takes_pictures(config: Any) -> bool:
@@ -34,21 +30,7 @@ def text_attention(config: Any, name: str) -> dict[str, str]:
     return {"": name} | {part: name for part in config.sub_configs if getattr(config, part) is text}
 
 
-def why_not_packed(config: Any) -> str | None:
-    """Why rows of the model cannot share a pack, or None if they can."""
-    model, text = _model_class(config), config.get_text_config()
-    kinds = set(getattr(text, "layer_types", None) or ()) - PACKABLE_LAYERS
-    if kinds or model._is_stateful:
-        names = ", ".join(sorted(kinds)) or "recurrent"
-        return f"{model.__name__} has layers that are no attention within a row ({names})"
-    if getattr(text, "attn_logit_softcapping", None):
-        return f"{model.__name__} caps the scores of its attention"
-    if not (model._supports_sdpa and model._supports_attention_backend):
-        return f"{model.__name__} needs an attention of its own"
-    return None
-
-
-def _model_class(config: Any) -> Any:
+def model_class(config: Any) -> Any:
     """The class of the model. Raises ValueError where transformers has none for language models."""
     mapping = auto_class(config)._model_mapping
     if type(config) not in mapping:

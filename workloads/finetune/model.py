@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ending.errors import InputError, PassingError, one_line
-from finetune.families import auto_class, takes_pictures, text_attention, why_not_packed
+from finetune.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.quantized import plain_weights, quantized_problems
 from finetune.recipe import Recipe
 from finetune.sections import Model
@@ -84,8 +84,8 @@ def _not_loaded(model: Model, error: Exception) -> InputError:
 def as_model_allows(recipe: Recipe) -> Recipe:
     """The recipe, without packing if the model's rows cannot share a pack. One line says so.
 
-    Raises InputError when the recipe has pictures and the model takes none, and when its weights are
-    published in a form with which the recipe's result cannot be made.
+    Raises InputError when the recipe has pictures and the model takes none, when its weights are published in
+    a form with which the recipe's result cannot be made, and when the model is not one that writes text.
     """
     check_model(recipe.model)
     config = config_in_cache(recipe.model)
@@ -94,14 +94,39 @@ def as_model_allows(recipe: Recipe) -> Recipe:
     if problems := [*quantized_problems(recipe, config)]:
         raise InputError("; ".join(problems))
     try:
-        reason = recipe.training.packing and why_not_packed(config)
+        model_class(config)
     except ValueError as error:
         raise _not_loaded(recipe.model, error) from error
-    if not reason:
+    reason = _why_not_packed(recipe, config)
+    if not reason or not recipe.training.packing:
         return recipe
-    print(f"packing and the shared prefix are off, batch_size counts rows: {reason}", flush=True)
+    print(
+        "packing and the shared prefix are off, as with training.packing: false, and batch_size counts rows: "
+        f"{reason}",
+        flush=True,
+    )
     training = recipe.training.model_copy(update={"packing": False})
     return recipe.model_copy(update={"training": training})
+
+
+def _why_not_packed(recipe: Recipe, config: Any) -> str | None:
+    """Why rows of the model cannot share a pack, or None if they can.
+
+    Raises InputError when a token of the model sees those behind it.
+    """
+    from finetune.small_copy import see
+    from finetune.small_model import NoSmallModel
+
+    try:
+        sight = see(config)
+    except NoSmallModel as error:
+        return f"no small copy of the model works, which would tell whether rows can share a pack ({error})"
+    if not sight.is_causal:
+        raise InputError(
+            f"model {recipe.model.name} cannot be trained to write: a token of {sight.model} sees those "
+            "behind it; take a model that writes text"
+        )
+    return sight.not_packed
 
 
 def compute_dtype(model: Model) -> "torch.dtype":

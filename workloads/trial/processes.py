@@ -38,6 +38,7 @@ PLACES = {
     "chat_template": READ,
     "model": "load the model",
     "families": "load the model",
+    "small_copy": "load the model",
     "trl_settings": "set up the trainer",
 }
 
