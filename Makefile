@@ -22,7 +22,7 @@ RECIPE ?= llama3-8b
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
 HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null
 # Its other options are in pyproject.toml. The header of a locked file holds this command: Renovate runs it too.
-DEPTRY := $(CURDIR)/$(BIN)/deptry . ../ending --config $(CURDIR)/pyproject.toml --requirements-files requirements.in
+DEPTRY := $(CURDIR)/$(BIN)/deptry . ../shared --config $(CURDIR)/pyproject.toml --requirements-files requirements.in
 LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes
 
 .DEFAULT_GOAL := help
@@ -143,12 +143,12 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	git ls-files -z --cached --others --exclude-standard | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/ending workloads/finetune workloads/trial tests/workloads tests/serving/tuned.py benchmarks/training \
+	$(BIN)/ty check --python $(TRAINING) workloads/shared workloads/finetune workloads/trial tests/workloads tests/serving/tuned.py benchmarks/training \
 		benchmarks/serving/tune.py rehearsal/running_pods/tiny.py rehearsal/running_pods/tiny_gemma_4.py
 	cd workloads/finetune && $(DEPTRY) ../trial
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
-	$(BIN)/ty check --python $(MAXTEXT) workloads/ending workloads/maxtext tests/maxtext benchmarks/tpu_compile
+	$(BIN)/ty check --python $(MAXTEXT) workloads/shared workloads/maxtext tests/maxtext benchmarks/tpu_compile
 	cd workloads/maxtext && $(DEPTRY)
 
 format: .venv/.ready ## format the code

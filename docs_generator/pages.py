@@ -18,7 +18,7 @@ from engine.plan import Plan, short_type
 from engine.project import ROOT, known_stacks
 from operations.assumptions.assumptions import assumptions
 from rehearsal.fakes.faults import KINDS
-from workloads.finetune import recipe as gemma
+from workloads.finetune.settings import recipe as gemma
 from workloads.maxtext.maxtext_driver import recipe as maxtext
 
 DOCS: Final = ROOT / "docs"

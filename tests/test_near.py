@@ -34,7 +34,7 @@ def test_every_module_has_tests_near_it_or_a_reason_why_not() -> None:
     ("file", "nearest"),
     [
         ("components/image/image.py", "tests/components/test_image.py"),
-        ("workloads/finetune/rows.py", "tests/workloads/test_rows.py"),
+        ("workloads/finetune/settings/conversations.py", "tests/workloads/test_public_rows.py"),
         ("workloads/maxtext/maxtext_driver/recipe.py", "tests/maxtext/test_recipe.py"),
         ("operations/checks/key.py", "tests/operations/test_preflight_key.py"),
         ("engine/build_progress.py", "tests/engine/test_build_progress.py"),
@@ -55,9 +55,9 @@ def test_tests_run_in_the_environment_of_their_suite(monkeypatch: pytest.MonkeyP
     calls: list[list[str]] = []
     monkeypatch.setattr(subprocess, "call", lambda words, cwd: calls.append([*map(str, words)]) or 0)
     monkeypatch.setattr(Path, "exists", lambda _path: True)
-    assert near.run(["tests/workloads/test_rows.py", "tests/test_near.py"]) == 0
+    assert near.run(["tests/workloads/test_public_rows.py", "tests/test_near.py"]) == 0
     assert calls == [
-        [f"{ROOT}/.venv-training/bin/python", "-m", "pytest", "tests/workloads/test_rows.py"],
+        [f"{ROOT}/.venv-training/bin/python", "-m", "pytest", "tests/workloads/test_public_rows.py"],
         [f"{ROOT}/.venv/bin/python", "-m", "pytest", "tests/test_near.py"],
     ]
 
@@ -68,5 +68,5 @@ def test_a_file_that_is_not_there_and_an_environment_that_is_not_made_are_said(
     assert near.run(["components/nothing.py"]) == 2
     assert "there is no file components/nothing.py" in capsys.readouterr().err
     monkeypatch.setattr(Path, "exists", lambda path: ".venv-training" not in str(path))
-    assert near.run(["tests/workloads/test_rows.py"]) == 2
+    assert near.run(["tests/workloads/test_public_rows.py"]) == 2
     assert "there is no .venv-training; run `make setup` first" in capsys.readouterr().err

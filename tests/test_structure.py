@@ -12,8 +12,8 @@ from stacks.settings.model import ConfigModel, places_left_out, places_of, rules
 from tests.checkout_files import checkout_files
 
 SCENARIOS = sorted(stacks.scenario_modules())
-# The trainer's own folders come with the next change that begins every run anew.
-FLAT = {"workloads/finetune"}
+# The folders of the trainer: each may import those before it.
+TRAINER_FOLDERS = ("settings", "storage", "rows", "model", "results", "run")
 
 
 def settings_of(scenario: str) -> type[ConfigModel]:
@@ -74,7 +74,23 @@ def test_no_folder_of_code_has_more_than_16_files() -> None:
     names = [name for name in checkout_files("*.py") if not name.startswith("tests/")]
     folders = Counter(str(Path(name).parent) for name in names if not name.endswith("__init__.py"))
     assert len(folders) > 30
-    assert {folder: count for folder, count in folders.items() if count > 16 and folder not in FLAT} == {}
+    assert {folder: count for folder, count in folders.items() if count > 16} == {}
+
+
+def test_no_folder_of_the_trainer_imports_one_that_stands_above_it() -> None:
+    trainer = ROOT / "workloads/finetune"
+    assert {path.parent.name for path in trainer.glob("*/__init__.py")} == {*TRAINER_FOLDERS}
+    modules = [(folder, path) for folder in TRAINER_FOLDERS for path in (trainer / folder).glob("*.py")]
+    arrows = {
+        (folder, part)
+        for folder, path in modules
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("finetune.")
+        for part in [str(node.module).split(".")[1]]
+    }
+    rank = {folder: number for number, folder in enumerate(TRAINER_FOLDERS)}
+    assert ("run", "results") in arrows
+    assert {arrow for arrow in arrows if rank.get(arrow[1], len(rank)) > rank[arrow[0]]} == set()
 
 
 def test_a_component_is_in_the_folder_of_its_part() -> None:

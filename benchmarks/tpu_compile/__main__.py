@@ -15,12 +15,12 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.tpu_compile.report import Compiled, Figures, missed, summary, table
-from ending.command_line import add_recipe_options
-from ending.errors import InputError
-from ending.exit_codes import Exit
-from ending.recipe_file import RecipeError
 from maxtext_driver.__main__ import chips_of
 from maxtext_driver.recipe import Recipe, load_recipe
+from shared.command_line import add_recipe_options
+from shared.errors import InputError
+from shared.exit_codes import Exit
+from shared.recipe_file import RecipeError
 
 TUTORIAL = "llama3-8b-tutorial"
 ROOT = Path(__file__).parents[2]

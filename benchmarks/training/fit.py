@@ -42,12 +42,12 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy  # noqa: E
 
 from benchmarks.training.memory_tracker import Watch  # noqa: E402
 from benchmarks.training.published import config_of  # noqa: E402
-from finetune.attention import PACKED_ROWS  # noqa: E402
-from finetune.families import text_attention  # noqa: E402
-from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
-from finetune.rows import to_conversations  # noqa: E402
-from finetune.tokens import NOT_TRAINED  # noqa: E402
-from finetune.training import assemble, sft_arguments  # noqa: E402
+from finetune.model.attention import PACKED_ROWS  # noqa: E402
+from finetune.model.families import text_attention  # noqa: E402
+from finetune.rows.tokens import NOT_TRAINED  # noqa: E402
+from finetune.run.training import assemble, sft_arguments  # noqa: E402
+from finetune.settings.conversations import to_conversations  # noqa: E402
+from finetune.settings.recipe import FIT, Recipe, load_recipe  # noqa: E402
 from rehearsal.running_pods import tiny  # noqa: E402
 
 

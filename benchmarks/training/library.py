@@ -14,9 +14,9 @@ from peft import LoraConfig
 from transformers import BitsAndBytesConfig, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from finetune.model import load_processor
-from finetune.recipe import Recipe
-from finetune.sections import Lora
+from finetune.model.loading import load_processor
+from finetune.settings.recipe import Recipe
+from finetune.settings.sections import Lora
 
 VARLEN = "flash_attention_2"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from benchmarks.training.fit import Row
-    from finetune.recipe import Recipe
+    from finetune.settings.recipe import Recipe
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -32,8 +32,8 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     # These take many seconds to import. The first one puts the packages of the containers on the path.
     from benchmarks.training import fit
-    from ending.errors import InputError
-    from ending.recipe_file import RecipeError
+    from shared.errors import InputError
+    from shared.recipe_file import RecipeError
 
     try:
         compute(fit.load_recipe(options.recipe, options.set), options)
@@ -47,9 +47,9 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
     """Print the figures of a recipe, and write them to a file that git ignores."""
     from benchmarks.training.fit import point_of
     from benchmarks.training.published import config_of, is_published
-    from ending.errors import InputError
-    from finetune.model import check_model, config_in_cache
-    from finetune.recipe import OWN_FIT
+    from finetune.model.loading import check_model, config_in_cache
+    from finetune.settings.recipe import OWN_FIT
+    from shared.errors import InputError
 
     if is_published(recipe.model.name):
         config = config_of(recipe.model.name)

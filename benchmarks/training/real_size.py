@@ -36,8 +36,8 @@ from transformers import TrainerCallback  # noqa: E402
 from benchmarks.training.library import library_trainer  # noqa: E402
 from benchmarks.training.measure import commit, count_labels, shipped  # noqa: E402
 from benchmarks.training.stand_ins import make_data, make_models, make_published_size  # noqa: E402
-from finetune.data import load_conversations  # noqa: E402
-from finetune.recipe import FIT, Recipe, load_recipe  # noqa: E402
+from finetune.rows.data import load_conversations  # noqa: E402
+from finetune.settings.recipe import FIT, Recipe, load_recipe  # noqa: E402
 
 RECIPE, RECIPE_LIGER, TRL, TRL_LIGER = "recipe", "recipe, liger", "trl", "trl, liger"
 SIDES: Final = (RECIPE, RECIPE_LIGER, TRL, TRL_LIGER)

@@ -12,8 +12,8 @@ from PIL import Image as Picture
 from transformers import AddedToken, AutoConfig, AutoModelForCausalLM, AutoProcessor, AutoTokenizer
 
 from benchmarks.training.published import config_of
-from finetune.recipe import RECIPES, load_recipe
-from finetune.sections import Data
+from finetune.settings.recipe import RECIPES, load_recipe
+from finetune.settings.sections import Data
 from rehearsal.running_pods import tiny
 
 SEED = 3

@@ -38,7 +38,7 @@ _VARIABLES: Final = {
     "NCCL_IB_GID_INDEX": "3",
     "NCCL_NVLS_ENABLE": "0",
     "GLOO_SOCKET_IFNAME": "eth0",
-    # The trainer then refuses to train over TCP: workloads/finetune/transport.py.
+    # The trainer then refuses to train over TCP: workloads/finetune/run/transport.py.
     "RUN_TRANSPORT": "rdma",
 }
 

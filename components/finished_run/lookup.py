@@ -10,7 +10,7 @@ from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google
 from components.base.clock import Clock, Interrupted
 from components.base.once import OnceError
 
-# Files of a run: workloads/finetune/checkpoint.py and workloads/maxtext/maxtext_driver/run_folder.py.
+# Files of a run: workloads/finetune/storage/checkpoint.py and workloads/maxtext/maxtext_driver/run_folder.py.
 _RECORD: Final = "run.json"
 _MARKER: Final = "COMPLETE.json"
 _EXPORT: Final = "hugging-face"

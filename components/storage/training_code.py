@@ -106,7 +106,7 @@ def package_files(*packages: Path) -> dict[str, str]:
     """The texts of all shipped modules, by their paths below the package's parent, sorted."""
     texts = {}
     for package in packages:
-        for path in sorted(package.glob("*.py")):
+        for path in sorted(package.rglob("*.py")):
             texts[path.relative_to(package.parent).as_posix()] = path.read_text()
     return texts
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from operations.errors import ODD_ANSWER, OperationError
 from operations.google.clients import Clients
 
-# Seconds that the run has trained, all its tries together (workloads/ending/time_limit.py).
+# Seconds that the run has trained, all its tries together (workloads/shared/time_limit.py).
 _TIME: Final = "time.json"
-# How the run was started (workloads/finetune/checkpoint.py, workloads/maxtext/maxtext_driver/run_folder.py).
+# How the run was started (finetune/storage/checkpoint.py, maxtext_driver/run_folder.py in workloads/).
 _RECORD: Final = "run.json"
 
 

@@ -1,4 +1,4 @@
-"""Reads the log of a training run: `metrics.jsonl` in its folder (workloads/finetune/metrics.py)."""
+"""Reads the log of a training run: `metrics.jsonl` in its folder (workloads/finetune/run/metrics.py)."""
 
 import json
 import math
@@ -14,10 +14,10 @@ from operations.status import goodput
 from operations.status.goodput import Goodput
 
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
-# A run writes this file last, so the run is finished (workloads/finetune/checkpoint.py).
+# A run writes this file last, so the run is finished (workloads/finetune/storage/checkpoint.py).
 _COMPLETE: Final = "COMPLETE.json"
 _METRICS: Final = "metrics.jsonl"
-# Figures of answers that are shares of the answered rows (workloads/finetune/answers.py).
+# Figures of answers that are shares of the answered rows (workloads/finetune/run/answers.py).
 _SHARES: Final = ("execution_accuracy", "overlap", "rouge_l", "exact")
 
 Point = tuple[int, float]

@@ -8,7 +8,7 @@ from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from operations.status import words
 from operations.status.cluster import Object
 from operations.status.report import Line, Why, line
-from workloads.ending.exit_codes import EXIT_CODES, Retry
+from workloads.shared.exit_codes import EXIT_CODES, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 MACHINE: Final = "node.kubernetes.io/instance-type"

@@ -8,7 +8,7 @@ from operations.status import capacity, words
 from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
-from workloads.ending.exit_codes import EXIT_CODES
+from workloads.shared.exit_codes import EXIT_CODES
 
 _RAY_REJECTED: Final = "correct what the message names, then pulumi up"
 _RAY_LOG: Final = "the stack's output watchTraining shows its log"

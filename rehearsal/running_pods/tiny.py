@@ -15,7 +15,7 @@ import yaml
 from rehearsal.running_pods.tiny_gemma_4 import make_gemma_4
 
 if TYPE_CHECKING:
-    from finetune.recipe import Recipe
+    from finetune.settings.recipe import Recipe
 
 SPECIAL_TOKENS = [
     "<pad>",
@@ -182,7 +182,7 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
     The process that trains prepares its batches itself: a loader process takes longer to start than the rows.
     The recipe with pictures has eight steps of two rows. Text recipes have 24 rows, and 6 for the evaluation.
     """
-    from finetune.recipe import RECIPES
+    from finetune.settings.recipe import RECIPES
 
     recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
     model, data, tokens = STAND_INS[shipped]
@@ -211,8 +211,8 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
 
 def make_trainer(recipe: "Recipe", path: Path) -> Any:
     """The trainer of a recipe over its rows, with `path` as working directory."""
-    from finetune.data import load_conversations
-    from finetune.training import build_trainer, sft_arguments
+    from finetune.rows.data import load_conversations
+    from finetune.run.training import build_trainer, sft_arguments
 
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     return build_trainer(recipe, sft_arguments(recipe, path / "work"), rows, test_rows, [])
@@ -298,7 +298,7 @@ def make_tokenizer() -> Any:
 
 def make_hub(path: Path) -> None:
     """Makes all repositories that the shipped recipes name, `models/ORG/NAME` and `datasets/ORG/NAME`."""
-    from finetune.recipe import RECIPES
+    from finetune.settings.recipe import RECIPES
 
     for shipped, (model, data, _) in STAND_INS.items():
         recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())

@@ -30,7 +30,7 @@ from stacks.serving import questions, vllm
 from stacks.settings import AccountAddress, Bucket, ConfigModel, Default, Hint, Project, Subnet, rule
 from stacks.settings.subnet import subnet_id
 from stacks.training.image import training_image
-from stacks.training.platform import ENDING, run_name, uploaded_data
+from stacks.training.platform import SHARED, run_name, uploaded_data
 from stacks.training.settings import FINETUNE, FineTuning, Fit, TrainingImage
 from stacks.training.tokens import declare_tokens
 
@@ -41,7 +41,7 @@ _SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
 # Runs the command that follows, unless the run failed its recipe's quality check
-# (workloads/finetune/checkpoint.py).
+# (workloads/finetune/storage/checkpoint.py).
 _IF_GOOD: Final = [
     *("sh", "-c"),
     'if why=$(grep -o \'"not_good": ".*"\' "$0"); then echo "error: the run is complete, and $why: '
@@ -198,7 +198,7 @@ def _code(stack: StackContext, training: FineTuning, bucket: Storage) -> BucketC
         BucketCodeArgs(
             bucket=bucket.bucket_name,
             prefix=bucket.prefix,
-            packages=[FINETUNE, ENDING],
+            packages=[FINETUNE, SHARED],
             recipe=training.recipe_file,
         ),
     )

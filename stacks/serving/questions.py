@@ -10,7 +10,7 @@ from typing import Any, Final
 import pulumi
 
 from components.finished_run import FinishedRun
-from workloads.finetune.recipe import Data
+from workloads.finetune.settings.recipe import Data
 
 _QUESTION: Final = "Why is the sky blue?"
 # Fills the placeholder of a prompt, and asks a model whose rows are conversations in a bucket.

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pulumi
 
 from cloud.machines import Accelerator
-from workloads.finetune.recipe import FIT, OWN_FIT, Recipe
+from workloads.finetune.settings.recipe import FIT, OWN_FIT, Recipe
 
 # Shares of the memory above which a run is doubtful or hopeless. The figures leave out the CUDA context, the
 # kernels' own buffers and memory that the allocator cannot reuse.

@@ -28,7 +28,7 @@ WaitForTraining = Annotated[
     ),
 ]
 # The package that ends runs, which is shipped with the code of every trainer.
-ENDING: Final = WORKLOADS / "ending"
+SHARED: Final = WORKLOADS / "shared"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ def training_platform(
         stack.name,
         TrainingCodeArgs(
             namespace=platform.namespace,
-            packages=[training.package, ENDING],
+            packages=[training.package, SHARED],
             recipe=training.recipe_file,
         ),
     )

@@ -20,7 +20,7 @@ from stacks.settings.project import REGION, AccountAddress, Project
 from stacks.training.fit import Fit
 from stacks.training.packages import REQUIREMENTS, with_packages
 from stacks.training.recipe import RECIPE, RecipeSet, check_name, file_of, name_of, read_recipe
-from workloads.finetune.recipe import STORAGE, Recipe, load_recipe
+from workloads.finetune.settings.recipe import STORAGE, Recipe, load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
 # An access token, or the token of a sign-in at the Hub.

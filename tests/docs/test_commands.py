@@ -24,7 +24,7 @@ from docs_generator.parts import scenarios
 from engine.configuration import configuration
 from engine.go_build import TOOLS
 from engine.project import known_stacks, parse_override
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
 from operations.previews.stack_inputs import stack_file
 from stacks.settings.model import is_secret, keys_of
 from tests import plans

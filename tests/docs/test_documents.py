@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import DOCUMENTS, ROOMS, ROOT, blocks, headings, links, words_in_code
-from workloads.ending.exit_codes import EXIT_CODES, Retry
+from workloads.shared.exit_codes import EXIT_CODES, Retry
 
 each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 

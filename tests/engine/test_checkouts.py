@@ -27,9 +27,9 @@ def test_the_readers_of_recipes_are_those_of_the_checkout_too(tmp_path: Path) ->
         "import sys\nfrom pathlib import Path\n\nsys.path.append(str(Path(__file__).parent))\n"
     )
     (tmp_path / "workloads" / "finetune" / "__init__.py").write_text("WHERE = 'there'\n")
-    ours = importlib.import_module("workloads.finetune.recipe")
+    ours = importlib.import_module("workloads.finetune.settings.recipe")
     with checkouts.using(tmp_path):
         importlib.import_module("workloads")
         assert getattr(importlib.import_module("finetune"), "WHERE", "") == "there"
-    assert importlib.import_module("workloads.finetune.recipe") is ours
+    assert importlib.import_module("workloads.finetune.settings.recipe") is ours
     assert not hasattr(importlib.import_module("finetune"), "WHERE")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ending.remembered import SUBMISSION
+from shared.remembered import SUBMISSION
 
 if TYPE_CHECKING:
     from maxtext_driver.run_folder import RunFolder

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tiny import make_recipe
 
-from ending.errors import InputError
-from ending.patience import BUCKET_REMEDY
 from maxtext_driver.__main__ import main
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
+from shared.errors import InputError
+from shared.patience import BUCKET_REMEDY
 
 
 def run(output: Path, *more: str, name: str = "mine") -> int:
@@ -76,7 +76,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time of a start."""
-    from ending import patience
+    from shared import patience
 
     clock = Clock()
     monkeypatch.setattr(patience, "time", clock)

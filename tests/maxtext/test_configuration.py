@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tiny import make_recipe
 
-from ending.errors import InputError
 from maxtext_driver.recipe import RECIPES, load_recipe
+from shared.errors import InputError
 
 CHIPS = 16
 

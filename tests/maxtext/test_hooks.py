@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from ending.errors import InputError, PassingError
-from ending.files import MetricsLog
-from ending.remembered import SUBMISSION
-from ending.time_limit import NO_LIMIT, TimeLimit
 from maxtext_driver.run_folder import RunFolder
+from shared.errors import InputError, PassingError
+from shared.files import MetricsLog
+from shared.remembered import SUBMISSION
+from shared.time_limit import NO_LIMIT, TimeLimit
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from tiny import make_recipe, make_tokenizer
 
-from ending.errors import InputError
-from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.recipe import Recipe, Source, load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
 from rehearsal.stand_ins.hub import Hub
+from shared.errors import InputError
+from shared.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
 TRANSFORMERS = """

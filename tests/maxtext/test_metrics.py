@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ending.exporter import Exporter
 from maxtext_driver.metrics import FIGURES, line, progress_of
+from shared.exporter import Exporter
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ending.recipe_file import RecipeError
 from maxtext_driver.recipe import RECIPES, load_recipe
+from shared.recipe_file import RecipeError
 
 GOOD = "maxtext:\n  model_name: llama3-8b\n  steps: 100\n"
 

@@ -15,10 +15,10 @@ import faulty
 import pytest
 from tiny import PERIOD, STEPS, data_settings, make_recipe, make_rows
 
-from ending.exit_codes import Exit
 from maxtext_driver import __main__ as command
 from maxtext_driver.run_folder import RunFolder
 from rehearsal.stand_ins.hub import Hub
+from shared.exit_codes import Exit
 
 pytestmark = pytest.mark.slow
 

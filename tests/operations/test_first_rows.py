@@ -14,7 +14,7 @@ from operations.google.clients import Clients
 from operations.plan import StackPlan
 from tests.operations.google_server import GoogleServer
 from tests.operations.planned import PROJECT
-from workloads.finetune.recipe import load_recipe
+from workloads.finetune.settings.recipe import load_recipe
 
 RECIPE = """
 model: {name: google/gemma-3-1b-it}

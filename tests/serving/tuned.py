@@ -71,8 +71,8 @@ def asked(run: Path, base: Path, recipe: Path) -> dict[str, Any]:
 
 def prompts_of(file: Path) -> list[str]:
     """The first messages of rows that the recipe trains on."""
-    from finetune.data import load_conversations
-    from finetune.recipe import load_recipe
+    from finetune.rows.data import load_conversations
+    from finetune.settings.recipe import load_recipe
 
     recipe = load_recipe(str(file))
     rows, _ = load_conversations(recipe.data, recipe.training.rows_seed)
@@ -91,7 +91,7 @@ def load(folder: Path) -> Any:
 
 def answer(model: Any, folder: Path, prompt: str) -> dict[str, Any]:
     """The greedy answer to a prompt, as text and as tokens."""
-    from finetune.model import load_processor
+    from finetune.model.loading import load_processor
 
     tokenizer = load_processor(str(folder), pictures=False)
     inputs = tokenizer.apply_chat_template(

@@ -58,7 +58,7 @@ def test_an_edited_docstring_of_the_trainer_goes_on_with_the_run(stack: str, che
     with Rehearsal(stack, {"imageUri": plans.IMAGE}, checkout=checkout) as rehearsal:
         rehearsal.up()
         before = plans.runs(plans.standing_plan(rehearsal))
-        module = checkout / "workloads" / "ending" / "writer.py"
+        module = checkout / "workloads" / "shared" / "writer.py"
         module.write_text(module.read_text() + '"""A text."""  # and a comment\n')
         plan = rehearsal.preview()
         assert plan.changed

@@ -10,7 +10,7 @@ import pytest
 from cloud.machines import L4
 from stacks.training import fit
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
-from workloads.finetune.recipe import FIT, RECIPES, load_recipe
+from workloads.finetune.settings.recipe import FIT, RECIPES, load_recipe
 
 RECIPE = "gemma-3-1b-emoji"
 

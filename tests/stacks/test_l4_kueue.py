@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from cloud.machines import G2_MACHINES, Machine, allocatable_disk_gib
-from ending.exit_codes import Exit
 from engine.plan import Plan
 from finetune.__main__ import make_parser
 from rehearsal.session import Rehearsal
+from shared.exit_codes import Exit
 from stacks import pins
 from stacks.scenarios.l4_kueue import GPUS_PER_POD, Settings
 from tests import plans

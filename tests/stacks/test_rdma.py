@@ -110,7 +110,7 @@ def test_few_files_of_the_program_know_rdma() -> None:
         "operations/assumptions/assumptions.yaml",
         "rehearsal/control_plane/network_cards.py",
         "stacks/nodes/a4.py",
-        "workloads/finetune/transport.py",
+        "workloads/finetune/run/transport.py",
     }
 
 

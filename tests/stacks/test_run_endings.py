@@ -10,7 +10,7 @@ from engine.plan import Plan
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests import inventory, plans
-from workloads.ending.exit_codes import EXIT_CODES, Retry
+from workloads.shared.exit_codes import EXIT_CODES, Retry
 
 ON_GKE: Final = plans.stacks_with("recipe", "clusterName")
 JOB: Final = "kubernetes:batch/v1:Job"

@@ -74,7 +74,7 @@ def test_other_code_runs_again_without_a_build_and_other_libraries_with_one(
         assert re.search(image, str(plans.training(first).inputs))
         assert plans.of_type(first, ":Build")[0] in plans.awaited(first, plans.training(first))
 
-        edit(checkout, "finetune/training.py", "maxtext/maxtext_driver/worker.py")
+        edit(checkout, "finetune/run/training.py", "maxtext/maxtext_driver/worker.py")
         other_code = rehearsal.preview()
         changed = [resource for resource in other_code.resources if resource.op != "same"]
         assert not [resource.name for resource in changed if not resource.type.endswith(CODE)]

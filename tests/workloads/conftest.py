@@ -18,7 +18,7 @@ import pytest
 from tests.once import once
 
 if TYPE_CHECKING:
-    from finetune.recipe import Recipe
+    from finetune.settings.recipe import Recipe
     from rehearsal.stand_ins.bucket import Buckets
     from rehearsal.stand_ins.hub import Hub
 
@@ -102,16 +102,16 @@ def buckets(tmp_path: Path) -> "Iterator[Buckets]":
 @pytest.fixture
 def impatient_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """Google's client gives up after a second of a first access."""
-    monkeypatch.setattr("finetune.storage.FIRST_RETRY_LIMIT", timedelta(seconds=1))
+    monkeypatch.setattr("finetune.storage.folder.FIRST_RETRY_LIMIT", timedelta(seconds=1))
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> "Clock":
     """The time of a start that begins now. Pauses pass at once."""
-    from ending.patience import LIMIT, RETRY_BUDGET
+    from shared.patience import LIMIT, RETRY_BUDGET
 
     clock = Clock()
-    monkeypatch.setattr("ending.patience.time", clock)
+    monkeypatch.setattr("shared.patience.time", clock)
     monkeypatch.setattr(RETRY_BUDGET, "_left", LIMIT)
     monkeypatch.setattr(RETRY_BUDGET, "_counted_until", -math.inf)
     return clock
@@ -189,7 +189,7 @@ def default_termination() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_submission(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test is a submission of its own."""
-    from ending.remembered import SUBMISSION
+    from shared.remembered import SUBMISSION
 
     monkeypatch.delenv(SUBMISSION, raising=False)
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from warm import STARTED_BY
 
-from finetune.driver import Request
+from finetune.run.driver import Request
 from rehearsal.running_pods.on_a_cpu.sitecustomize import shard
 
 
@@ -102,7 +102,7 @@ def hold_at(step: int, held: str) -> None:
 
 def hang_at(step: int, rank: int) -> None:
     """Stand still in `step` of one rank. A day passes at once, for the other ranks too."""
-    from ending import time_limit
+    from shared import time_limit
 
     time_limit.SECONDS_BETWEEN_WRITES = 0.05
     passed = [0.0]
@@ -136,7 +136,7 @@ def poison_at(step: int, rank: int) -> None:
 
 def evaluate_to(losses: Mapping[str, float]) -> None:
     """Has the evaluation after a step come to a loss."""
-    from finetune.trainer import RowTrainer
+    from finetune.run.trainer import RowTrainer
 
     original = RowTrainer.evaluation_loop
 
@@ -151,7 +151,7 @@ def evaluate_to(losses: Mapping[str, float]) -> None:
 
 def leave_no_room(rank: int) -> None:
     """Has one rank's memory be too small for the whole model."""
-    from finetune import sharding
+    from finetune.model import sharding
 
     patched: Any = sharding
     patched._fits = lambda *_: int(os.environ["RANK"]) != rank
@@ -165,7 +165,7 @@ def count_gathers(file: Path) -> None:
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.fsdp._fully_shard import _fsdp_param_group as units
 
-    from finetune.answers import Answers
+    from finetune.run.answers import Answers
 
     judged, gather = Answers.judged, units.foreach_all_gather
     gathers: list[None] = []
@@ -196,7 +196,7 @@ def count_gathers(file: Path) -> None:
 
 def while_loading(act: Callable[[], None]) -> None:
     """Call `act` when this process begins to load the model."""
-    from finetune import training
+    from finetune.run import training
 
     original = training.load_model
 
@@ -242,7 +242,8 @@ def train_and_die(config: dict[str, Any]) -> None:
     """
     import ray.train
 
-    from finetune import callbacks, ray_driver
+    from finetune import ray_driver
+    from finetune.run import callbacks
 
     faults = Path(config["storage"], "faults")
     on_step_end = callbacks.SaveOnRequest.on_step_end

@@ -186,7 +186,7 @@ def make_published(family: Family, path: Path) -> Path:
     import transformers
     from safetensors.torch import load_file, save_file
 
-    from finetune.families import auto_class
+    from finetune.model.families import auto_class
 
     config = getattr(transformers, family.kind)(**family.settings)
     torch.manual_seed(5)
@@ -213,7 +213,7 @@ def make_published(family: Family, path: Path) -> Path:
 
 
 def _end(tokenizer: Any) -> int:
-    from finetune.stops import end_of_reply
+    from finetune.rows.stops import end_of_reply
 
     return end_of_reply(tokenizer)
 

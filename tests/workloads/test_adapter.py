@@ -9,7 +9,7 @@ from published import FAMILIES, make_published
 from test_published import recipe_of, start
 from tiny_families import FAMILIES as TINY
 
-from ending.errors import InputError
+from shared.errors import InputError
 
 # Layers that the default reaches and their names do not say, by the class of a model's configuration.
 REACHED = {
@@ -44,7 +44,7 @@ def base_of(kind: str) -> Any:
     import torch
     import transformers
 
-    from finetune.families import auto_class
+    from finetune.model.families import auto_class
 
     config = getattr(transformers, kind)(**SETTINGS.get(kind, {"num_hidden_layers": 2}))
     with torch.device("meta"):
@@ -57,8 +57,8 @@ def test_the_default_adapter_is_every_linear_layer_of_the_language_model(kind: s
     from peft import get_peft_model
     from transformers.pytorch_utils import Conv1D
 
-    from finetune.adapter import lora_config
-    from finetune.sections import Lora
+    from finetune.model.adapter import lora_config
+    from finetune.settings.sections import Lora
 
     base = base_of(kind)
     inside = {id(module) for module in base.get_decoder().modules()} - {id(base.get_output_embeddings())}
@@ -148,7 +148,7 @@ def test_a_merged_model_that_is_another_than_the_trained_one_is_not_published(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The check of tied weights is left out here, so that the run comes to the comparison."""
-    monkeypatch.setattr("finetune.adapter._tied", lambda _: [])
+    monkeypatch.setattr("finetune.model.adapter._tied", lambda _: [])
     model = make_published(FAMILIES["Qwen/Qwen3-0.6B"], tmp_path / "model")
     recipe = recipe_of(
         model,
@@ -163,8 +163,8 @@ def test_a_merged_model_that_is_another_than_the_trained_one_is_not_published(
 
 
 def test_what_the_library_cannot_adapt_is_told_in_one_line() -> None:
-    from finetune.adapter import check_adapter
-    from finetune.recipe import Recipe
+    from finetune.model.adapter import check_adapter
+    from finetune.settings.recipe import Recipe
 
     recipe = Recipe.model_validate(
         {

@@ -11,10 +11,10 @@ import yaml
 from launches import edited, local, torchrun
 from outcomes import losses
 
-from ending.recipe_file import RecipeError
 from finetune.__main__ import main
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import make_recipe
+from shared.recipe_file import RecipeError
 
 if TYPE_CHECKING:
     import torch
@@ -189,7 +189,7 @@ def test_the_best_model_is_published_and_not_the_last_one(
 ) -> None:
     from faulty import evaluate_to
 
-    from finetune import trainer
+    from finetune.run import trainer
 
     monkeypatch.setattr(trainer.RowTrainer, "evaluation_loop", trainer.RowTrainer.evaluation_loop)
     evaluate_to({"0": 0.5, "2": 1.0, "4": 2.0, "6": 3.0})

@@ -11,7 +11,7 @@ import yaml
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from finetune.sections import Evaluation
+from finetune.settings.sections import Evaluation
 from rehearsal.running_pods.tiny import SPECIAL_TOKENS, TOKENS_PER_IMAGE, make_recipe
 
 TOKENS = 6
@@ -168,8 +168,8 @@ def test_the_answers_are_those_that_the_published_model_gives(store: Path, tiny:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from finetune.data import load_conversations
-    from finetune.recipe import load_recipe
+    from finetune.rows.data import load_conversations
+    from finetune.settings.recipe import load_recipe
 
     asked = load_recipe(str(store / "mine.yaml"))
     _, rows = load_conversations(asked.data, asked.training.seed)
@@ -200,8 +200,8 @@ def test_the_training_is_the_same_without_answers(store: Path, tiny: Path) -> No
 def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
     killed_in: int, store: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from finetune.answers import Answers
-    from finetune.callbacks import SaveOnRequest
+    from finetune.run.answers import Answers
+    from finetune.run.callbacks import SaveOnRequest
 
     path = recipe(tiny, store, f"killed-{killed_in}")
     judged, trained = Answers.judged, list[int]()
@@ -273,7 +273,7 @@ def test_sql_is_judged_by_the_schema_of_its_row(tiny: Path, tmp_path: Path) -> N
     ],
 )
 def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: float, exact: int) -> None:
-    from finetune.answers import UNITS, compare
+    from finetune.run.answers import UNITS, compare
 
     assert compare(wanted, reply, UNITS[kind]) == {"overlap": pytest.approx(overlap), "exact": exact}
 
@@ -290,7 +290,7 @@ def test_how_alike_two_texts_are(kind: str, wanted: str, reply: str, overlap: fl
 )
 def test_texts_are_compared_in_the_order_of_their_words_too(wanted: str, reply: str, rouge_l: float) -> None:
     """The first two are the examples of ROUGE's paper, https://aclanthology.org/W04-1013."""
-    from finetune.answers import UNITS, compare
+    from finetune.run.answers import UNITS, compare
 
     assert compare(wanted, reply, UNITS["text"], in_order=True)["rouge_l"] == pytest.approx(rouge_l)
 

@@ -9,7 +9,7 @@ from faulty import evaluate_to
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from finetune.storage import Folder
+from finetune.storage.folder import Folder
 from rehearsal.running_pods.tiny import make_recipe
 
 # What the evaluations come to: the untrained model, which is never the best, and every second step.
@@ -19,7 +19,7 @@ WEIGHTS = "adapter_model.safetensors"
 
 @pytest.fixture(autouse=True)
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
-    from finetune.trainer import RowTrainer
+    from finetune.run.trainer import RowTrainer
 
     monkeypatch.setattr(RowTrainer, "evaluation_loop", RowTrainer.evaluation_loop)
     evaluate_to(EVALUATIONS)

@@ -18,17 +18,17 @@ from conftest import Clock, cloud_storage
 from outcomes import losses, stopped_half_way
 
 import finetune.__main__
-from ending.errors import PassingError
-from ending.files import MetricsLog
-from ending.patience import BUCKET_REMEDY, LIMIT
 from finetune.__main__ import main
-from finetune.checkpoint import MARKER, RunFolder
-from finetune.recipe import Recipe
-from finetune.storage import Folder
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import MARKER, RunFolder
+from finetune.storage.folder import Folder
 from rehearsal.running_pods.tiny import make_recipe
 from rehearsal.stand_ins.answers import HANG_UP
 from rehearsal.stand_ins.bucket import Buckets, Fault
 from rehearsal.stand_ins.loopback import Request
+from shared.errors import PassingError
+from shared.files import MetricsLog
+from shared.patience import BUCKET_REMEDY, LIMIT
 
 
 def command(recipe: Path, storage: str = "gs://bucket") -> list[str]:
@@ -196,7 +196,7 @@ def test_a_bucket_that_refuses_access_for_good_ends_a_run_with_one_line_that_nam
 def test_a_bucket_that_is_out_of_order_for_good_ends_a_run_with_one_line_that_names_it(
     status: int, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("finetune.storage.RETRY_LIMIT", timedelta(milliseconds=1))
+    monkeypatch.setattr("finetune.storage.folder.RETRY_LIMIT", timedelta(milliseconds=1))
     buckets.faults = [Fault(status=status, times=1000)]
     with pytest.raises(PassingError, match=r"^storage gs://bucket/mine: .* goes on from the newest check"):
         Folder("gs://bucket/mine").read_text("attempt.json")
@@ -223,7 +223,7 @@ def test_a_run_that_gives_up_waits_no_second_time_and_its_last_line_says_what_to
 def test_progress_waits_for_seconds_alone_where_a_checkpoint_waits_for_minutes(
     buckets: Buckets, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("finetune.storage.PROGRESS_RETRY_LIMIT", timedelta(milliseconds=1))
+    monkeypatch.setattr("finetune.storage.folder.PROGRESS_RETRY_LIMIT", timedelta(milliseconds=1))
     log = MetricsLog(Folder("gs://bucket/mine"), from_step=0, clock=lambda: 0)
     buckets.faults = [Fault(status=503, times=2)]
     log.append({"step": 1})

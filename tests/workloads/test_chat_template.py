@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tiny_families import templates, tokenizer_of
 
-from ending.errors import InputError
-from finetune.chat_template import ChatTemplate, read_answers
+from finetune.rows.chat_template import ChatTemplate, read_answers
 from rehearsal.running_pods.tiny import make_tokenizer
+from shared.errors import InputError
 
 CONVERSATION = [
     {"role": "user", "content": "new lamp"},

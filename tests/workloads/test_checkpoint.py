@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from outcomes import stopped_half_way
 
-from ending.errors import InputError
-from ending.files import MetricsLog
-from ending.remembered import SUBMISSION
-from finetune.checkpoint import MARKER, RunFolder, adapter_in, checkpoint_name
-from finetune.metrics import Pace, Progress, last_evaluation
-from finetune.recipe import load_recipe
-from finetune.storage import Folder
+from finetune.run.metrics import Pace, Progress, last_evaluation
+from finetune.settings.recipe import load_recipe
+from finetune.storage.checkpoint import MARKER, RunFolder, adapter_in, checkpoint_name
+from finetune.storage.folder import Folder
+from shared.errors import InputError
+from shared.files import MetricsLog
+from shared.remembered import SUBMISSION
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
     run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     claim_again(
-        run, lambda versions: {**versions, "finetune/training.py": "another", "torch": "2.0.0"}, capsys
+        run, lambda versions: {**versions, "finetune/run/training.py": "another", "torch": "2.0.0"}, capsys
     )
     line = capsys.readouterr().out
     assert re.fullmatch(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from finetune.__main__ import main
-from finetune.checkpoint import RunFolder, checkpoint_name
-from finetune.recipe import Recipe
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import RunFolder, checkpoint_name
 from rehearsal.running_pods.tiny import make_texts
 from rehearsal.stand_ins.hub import Hub, Repository
 
@@ -32,7 +32,7 @@ def test_a_resume_reads_what_the_first_start_has_read_and_says_what_has_moved(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from finetune.data import load_conversations
+    from finetune.rows.data import load_conversations
 
     assert main(from_hub) == 0
     first = {repository.branches["main"] for repository in repositories}

@@ -12,7 +12,7 @@ from published import FAMILIES, make_published
 from test_published import FEW, recipe_of, start
 from tiny_families import templates
 
-from finetune.driver import Request
+from finetune.run.driver import Request
 
 # Templates that write the date, of those that trl has.
 DATED = ["gptoss", "llama3_2", "muse_glimmer"]
@@ -25,7 +25,11 @@ def on(patch: pytest.MonkeyPatch, day: str) -> None:
         return datetime.fromisoformat(f"{day}T23:59:00").replace(tzinfo=zone)
 
     clock = SimpleNamespace(now=now, combine=datetime.combine)
-    for module in ("transformers.utils.chat_template_utils", "finetune.checkpoint", "finetune.day"):
+    for module in (
+        "transformers.utils.chat_template_utils",
+        "finetune.storage.checkpoint",
+        "finetune.rows.day",
+    ):
         patch.setattr(f"{module}.datetime", clock)
 
 
@@ -87,7 +91,7 @@ def test_a_template_without_a_date_is_not_mentioned(
 def test_a_published_template_writes_the_day_that_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tiny_families import tokenizer_of
 
-    from finetune import day
+    from finetune.rows import day
 
     assert sorted(name for name, text in templates().items() if day.ASKS in text) == DATED
     on(monkeypatch, "2027-01-09")

@@ -9,7 +9,7 @@ from outcomes import losses
 
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import TOKENS_PER_IMAGE, make_recipe
 from rehearsal.stand_ins.hub import Hub
 
@@ -29,8 +29,8 @@ def test_the_plan_of_a_text_run_is_what_the_run_did(run_name: str, request: pyte
 
 
 def test_the_plan_of_a_run_with_pictures_is_what_the_trainer_has(tiny: Path, tmp_path: Path) -> None:
-    from finetune.data import load_conversations
-    from finetune.training import build_trainer, sft_arguments
+    from finetune.rows.data import load_conversations
+    from finetune.run.training import build_trainer, sft_arguments
 
     recipe = load_recipe(str(make_recipe(tmp_path / "recipe.yaml", tiny)))
     plan = make_plan(recipe, processes=1)
@@ -99,7 +99,7 @@ def test_a_dry_run_asks_the_hub_for_no_weights_and_says_what_it_has_read(
 
 
 def test_the_recipe_beside_a_run_is_the_overridden_one(tiny: Path, tmp_path: Path) -> None:
-    from finetune.checkpoint import RunFolder
+    from finetune.storage.checkpoint import RunFolder
 
     local = ["model.name=/model", "data.name=/data"]
     recipe = load_recipe("gemma-3-1b-emoji", ["training.epochs=7", *local])

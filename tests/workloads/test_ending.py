@@ -16,16 +16,16 @@ import pytest
 from launches import local, torchrun
 from outcomes import losses
 
-from ending import time_limit
-from ending.exit_codes import Exit
-from ending.files import MetricsLog
-from ending.remembered import SUBMISSION
-from ending.time_limit import NO_LIMIT, Limits, TimeLimit
 from finetune.__main__ import main, make_parser
-from finetune.checkpoint import RunFolder
-from finetune.recipe import load_recipe
-from finetune.storage import Folder
+from finetune.settings.recipe import load_recipe
+from finetune.storage.checkpoint import RunFolder
+from finetune.storage.folder import Folder
 from rehearsal.running_pods.tiny import make_recipe
+from shared import time_limit
+from shared.exit_codes import Exit
+from shared.files import MetricsLog
+from shared.remembered import SUBMISSION
+from shared.time_limit import NO_LIMIT, Limits, TimeLimit
 
 HOUR = 3600.0
 
@@ -222,8 +222,8 @@ def test_what_killed_writers_have_left_is_deleted_when_a_run_is_claimed(tmp_path
 @pytest.fixture
 def gated(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Trains a model that was gated at the first look. The licence has been accepted since."""
-    from ending.errors import InputError
-    from finetune import model
+    from finetune.model import loading as model
+    from shared.errors import InputError
 
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny)
     answers = [InputError("the model is gated: accept its licence")]

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from tiny_families import END_OF_TURN, FAMILIES, make_family, make_family_with_pictures
 
-from ending.errors import InputError
 from finetune.__main__ import main
-from finetune.data import load_conversations
 from finetune.dry_run import make_plan
-from finetune.model import as_model_allows, load_processor
-from finetune.recipe import Recipe, load_recipe
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.model.loading import as_model_allows, load_processor
+from finetune.rows.data import load_conversations
+from finetune.rows.tokens import NOT_TRAINED, to_tokens
+from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
+from shared.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["Llama", "Qwen 3", "Qwen3-VL", "gpt-oss", "Gemma 2", "Gemma 4", "Gemma 4 31B", "Qwen 3.5"]
@@ -49,7 +49,7 @@ def loss_of_rows_one_by_one(recipe: Recipe) -> float:
     import torch
     from transformers import AutoConfig
 
-    from finetune.families import auto_class
+    from finetune.model.families import auto_class
 
     config = AutoConfig.from_pretrained(recipe.model.name)
     model = auto_class(config).from_pretrained(recipe.model.name, attn_implementation="eager")

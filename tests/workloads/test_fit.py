@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import make_recipe
 
 if TYPE_CHECKING:
     from benchmarks.training.fit import Row
-    from finetune.recipe import Recipe
+    from finetune.settings.recipe import Recipe
 
 # Part of the whole peak. torch does not track indices and batches of tokens.
 TOLERANCE = 0.05
@@ -119,7 +119,7 @@ def test_training_all_weights_takes_twelve_bytes_a_weight_besides_gradients_shar
 ) -> None:
     """The weight and both moments of the optimizer, in fp32."""
     from benchmarks.training.fit import measure
-    from finetune.model import empty_model
+    from finetune.model.loading import empty_model
 
     path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", max_length=512, sharding="fsdp2")
     recipe = load_recipe(str(path), ["lora=null"])
@@ -151,7 +151,7 @@ def test_a_recipe_of_ones_own_is_computed_and_kept_beside_the_shipped_figures(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from benchmarks.training import own_fit
-    from finetune import recipe as recipes
+    from finetune.settings import recipe as recipes
 
     figures_file = tmp_path / "own-fit.json"
     monkeypatch.setattr(recipes, "OWN_FIT", figures_file)
@@ -185,7 +185,7 @@ def test_what_cannot_be_computed_is_one_line_and_code_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from benchmarks.training import own_fit
-    from finetune import recipe as recipes
+    from finetune.settings import recipe as recipes
 
     monkeypatch.setattr(recipes, "OWN_FIT", tmp_path / "own-fit.json")
     path = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji")

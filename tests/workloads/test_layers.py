@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ending.errors import InputError
-from ending.recipe_file import RecipeError
 from finetune.__main__ import main
-from finetune.layers import GEMMA_3_WITH_PICTURES, TEXT
-from finetune.recipe import load_recipe
+from finetune.settings.layers import GEMMA_3_WITH_PICTURES, TEXT
+from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import make_recipe
+from shared.errors import InputError
+from shared.recipe_file import RecipeError
 
 NO_LAYER = r"lora.target_modules=.*language_model\.nothing"
 
@@ -61,7 +61,7 @@ def test_the_known_layers_are_those_of_the_library(kind: str) -> None:
 def test_a_run_ends_with_code_2_before_it_reads_its_rows(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from finetune import training
+    from finetune.run import training
 
     monkeypatch.setattr(training, "fetch_model", pytest.fail)
     monkeypatch.setattr(training, "load_conversations", pytest.fail)

@@ -12,12 +12,12 @@ import pytest
 from outcomes import losses, metrics
 
 from finetune.__main__ import main
-from finetune.checkpoint import MARKER
-from finetune.driver import Request
-from finetune.merge import verify_model
-from finetune.model import load_model, load_processor
-from finetune.sections import Model
-from finetune.storage import Folder
+from finetune.model.loading import load_model, load_processor
+from finetune.results.merge import verify_model
+from finetune.run.driver import Request
+from finetune.settings.sections import Model
+from finetune.storage.checkpoint import MARKER
+from finetune.storage.folder import Folder
 
 PROMPT = [{"role": "user", "content": "Translate to emoji: soft wool"}]
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ending.errors import InputError
 from finetune.__main__ import main
-from finetune.data import load_conversations
-from finetune.recipe import Recipe, load_recipe
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.rows.data import load_conversations
+from finetune.rows.tokens import NOT_TRAINED, to_tokens
+from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
 from rehearsal.stand_ins.bucket import Buckets
+from shared.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 PAGE, EXAMPLE = ROOT / "docs" / "training" / "own-data.md", ROOT / "examples" / "own-data"
@@ -164,7 +164,7 @@ def test_a_data_set_may_have_configurations(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_every_reply_of_a_conversation_is_trained_and_nothing_else(chats: Recipe) -> None:
-    from finetune.model import load_processor
+    from finetune.model.loading import load_processor
 
     tokenizer = load_processor(chats.model.name, pictures=False)
     rows, _ = load_conversations(chats.data, 42)

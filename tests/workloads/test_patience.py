@@ -3,14 +3,14 @@
 import pytest
 from conftest import Clock
 
-from ending.errors import InputError, PassingError
-from ending.patience import LIMIT
 from finetune.__main__ import main
-from finetune.checkpoint import RunFolder
-from finetune.recipe import Recipe, load_recipe
+from finetune.settings.recipe import Recipe, load_recipe
+from finetune.storage.checkpoint import RunFolder
 from rehearsal.stand_ins.answers import HANG_UP
 from rehearsal.stand_ins.bucket import Buckets
 from rehearsal.stand_ins.hub import Hub
+from shared.errors import InputError, PassingError
+from shared.patience import LIMIT
 
 INVALID_TOKEN = {"x-error-message": "Invalid credentials in Authorization header"}
 

@@ -10,9 +10,9 @@ from published import FAMILIES, changed, make_published
 from test_published import FEW, recipe_of, start
 from tiny_families import templates, tokenizer_of
 
-from ending.errors import InputError
-from ending.recipe_file import RecipeError
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
+from shared.errors import InputError
+from shared.recipe_file import RecipeError
 
 
 def call(arguments: Any) -> list[dict[str, Any]]:
@@ -46,8 +46,8 @@ def recipe_with(tmp_path: Path, tiny: Path, template: str = "qwen3", name: str =
 @pytest.mark.parametrize("arguments", ['{"when": "soon"}', "", '{"when": {"day": 1}}'])
 def test_arguments_as_text_are_the_object_that_they_say(arguments: str) -> None:
     """The form of OpenAI. Templates would write it as a text within a text."""
-    from finetune.rows import to_conversations
-    from finetune.sections import Data
+    from finetune.settings.conversations import to_conversations
+    from finetune.settings.sections import Data
 
     data = Data(name="a/b", messages="messages")
     parts = to_conversations(data, {"messages": [call(arguments)]})
@@ -57,17 +57,17 @@ def test_arguments_as_text_are_the_object_that_they_say(arguments: str) -> None:
 
 @pytest.mark.parametrize("arguments", ["soon", "[1]", "{"])
 def test_arguments_that_are_no_object_stay(arguments: str) -> None:
-    from finetune.rows import to_conversations
-    from finetune.sections import Data
+    from finetune.settings.conversations import to_conversations
+    from finetune.settings.sections import Data
 
     parts = to_conversations(Data(name="a/b", messages="messages"), {"messages": [call(arguments)]})
     assert parts["completion"][0][0]["tool_calls"][0]["function"]["arguments"] == arguments
 
 
 def test_a_call_is_in_the_text_of_every_template_or_refused() -> None:
-    from finetune.chat_template import ChatTemplate
-    from finetune.rows import to_conversations
-    from finetune.sections import Data
+    from finetune.rows.chat_template import ChatTemplate
+    from finetune.settings.conversations import to_conversations
+    from finetune.settings.sections import Data
 
     parts = to_conversations(Data(name="a/b", messages="messages"), {"messages": [call('{"when": "soon"}')]})
     conversation = [*parts["prompt"][0], *parts["completion"][0]]

@@ -11,10 +11,10 @@ import yaml
 from outcomes import losses
 from published import FAMILIES, changed, make_published, names_in
 
-from ending.remembered import SUBMISSION
 from finetune.__main__ import main
-from finetune.checkpoint import MARKER
-from finetune.model import load_processor
+from finetune.model.loading import load_processor
+from finetune.storage.checkpoint import MARKER
+from shared.remembered import SUBMISSION
 
 # One of each kind of trouble. The others are tried in the long run of the tests.
 QUICK = (
@@ -86,7 +86,7 @@ def test_a_figure_of_a_mixture_is_the_loss_of_its_rows(weights: str, tiny: Path,
     """The published coefficient of gpt-oss would add 0.9 times the balance of its experts."""
     from test_families import loss_of_rows_one_by_one
 
-    from finetune.recipe import load_recipe
+    from finetune.settings.recipe import load_recipe
     from rehearsal.running_pods.tiny import make_trainer
 
     model = make_published(FAMILIES["openai/gpt-oss-20b"], tmp_path / "model")
@@ -131,7 +131,7 @@ def test_the_adapter_is_published_before_a_merge_that_fails_and_a_second_start_f
         raise RuntimeError("no such merge")
 
     with monkeypatch.context() as patch:
-        patch.setattr("finetune.result.merge_adapter", fail)
+        patch.setattr("finetune.results.result.merge_adapter", fail)
         assert start(recipe) == 2
     run = tmp_path / "store/mine"
     error = capsys.readouterr().err.splitlines()[-1]

@@ -10,7 +10,7 @@ from finetune.__main__ import main
 from rehearsal.running_pods.tiny import make_recipe
 
 if TYPE_CHECKING:
-    from finetune.recipe import Recipe
+    from finetune.settings.recipe import Recipe
     from rehearsal.stand_ins.hub import Hub
 
 

@@ -13,7 +13,7 @@ import pytest
 from outcomes import losses
 
 from finetune.__main__ import main
-from finetune.checkpoint import RunFolder
+from finetune.storage.checkpoint import RunFolder
 from rehearsal.running_pods.tiny import make_recipe
 from rehearsal.stand_ins.bucket import Buckets, Fault
 

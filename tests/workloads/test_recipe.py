@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ending.recipe_file import RecipeError, section_in
-from finetune.recipe import RECIPES, Recipe, load_recipe
+from finetune.settings.recipe import RECIPES, Recipe, load_recipe
+from shared.recipe_file import RecipeError, section_in
 
 
 @pytest.fixture

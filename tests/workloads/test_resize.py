@@ -8,11 +8,11 @@ import pytest
 from launches import edited, local, torchrun
 from outcomes import losses
 
-from ending.errors import InputError
 from finetune.__main__ import main
-from finetune.checkpoint import RunFolder
-from finetune.recipe import Recipe, load_recipe
+from finetune.settings.recipe import Recipe, load_recipe
+from finetune.storage.checkpoint import RunFolder
 from rehearsal.running_pods.tiny import make_recipe
+from shared.errors import InputError
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from ending.recipe_file import RecipeError
 from finetune.__main__ import main
-from finetune.recipe import Recipe, load_recipe
-from finetune.trl_fields import PASSED_ON, REFUSED, SET_BY_RUN
+from finetune.settings.recipe import Recipe, load_recipe
+from finetune.settings.trl_fields import PASSED_ON, REFUSED, SET_BY_RUN
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
+from shared.recipe_file import RecipeError
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_what_a_run_sets_itself_is_refused_with_the_name_of_its_own_field(
 ) -> None:
     import trl
 
-    from finetune import training
+    from finetune.run import training
 
     own: list[str] = []
 

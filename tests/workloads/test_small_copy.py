@@ -9,8 +9,8 @@ import transformers
 import yaml
 
 from finetune.__main__ import main
-from finetune.small_copy import see
-from finetune.small_model import NoSmallModel
+from finetune.model.small_copy import see
+from finetune.model.small_model import NoSmallModel
 
 ROOT = Path(__file__).parents[2]
 TWICE = {"num_key_value_heads": 8}

@@ -10,9 +10,9 @@ import torch
 import transformers
 from tiny_families import templates, tokenizer_of
 
-from finetune import shrink
-from finetune.families import auto_class
-from finetune.recipe import Recipe
+from finetune.model import shrink
+from finetune.model.families import auto_class
+from finetune.settings.recipe import Recipe
 from trial.small_model import NoTrial, make_small_model
 from trial.small_recipe import make_small_recipe
 

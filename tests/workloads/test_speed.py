@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ending.errors import InputError
-from finetune.prefix import split_off_prefix
-from finetune.recipe import load_recipe
-from finetune.tokens import NOT_TRAINED
+from finetune.rows.prefix import split_off_prefix
+from finetune.rows.tokens import NOT_TRAINED
+from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
+from shared.errors import InputError
 
 # One row, rows of many lengths, rows longer than the window of 8, rows of one token.
 PACKS = [[23], [3, 150, 64, 65, 1, 7, 30], [9, 8, 200], [1, 1, 1]]
@@ -23,7 +23,7 @@ def test_a_packed_row_attends_as_it_would_alone(lengths: list[int], window: int 
     """With its own copy of the prefix. Gradients are equal too, to the precision of fp32."""
     import torch
 
-    from finetune.attention import attend_within_rows
+    from finetune.model.attention import attend_within_rows
 
     attention: Any = torch.nn.Module()
     attention.num_key_value_groups = 2
@@ -68,8 +68,8 @@ def by_definition(query: Any, key: Any, value: Any, window: int | None) -> Any:
 def test_rows_that_are_not_packed_are_refused_rather_than_mixed(tiny: Path) -> None:
     import torch
 
-    from finetune.model import load_model
-    from finetune.sections import Model
+    from finetune.model.loading import load_model
+    from finetune.settings.sections import Model
 
     base = Model(name=str(tiny / "text-model"), quantization="none", precision="fp32")
     model = load_model(base, torch.device("cpu"), packed=True)

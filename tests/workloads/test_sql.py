@@ -51,13 +51,13 @@ QUERIES = [
 
 @pytest.mark.parametrize(("schema", "query"), QUERIES)
 def test_a_reference_is_right_when_it_is_the_reply(schema: str, query: str) -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     assert judge(schema, query, query) == "right"
 
 
 def test_replies_to_other_questions_are_wrong_also_on_the_same_tables() -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     verdicts = Counter(
         judge(schema, query, QUERIES[(at + further) % len(QUERIES)][1])
@@ -85,13 +85,13 @@ def test_replies_to_other_questions_are_wrong_also_on_the_same_tables() -> None:
     ],
 )
 def test_what_a_reply_finds_decides_not_how_it_is_written(reply: str, verdict: str) -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     assert judge(*QUERIES[0], reply) == verdict
 
 
 def test_the_order_of_rows_counts_where_the_reference_has_one() -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     rows, ordered = "SELECT id FROM orders", "SELECT id FROM orders ORDER BY id"
     assert judge(ORDERS, rows, f"{ordered} DESC") == "right"
@@ -113,13 +113,13 @@ def test_the_order_of_rows_counts_where_the_reference_has_one() -> None:
     ],
 )
 def test_a_reference_that_nothing_can_be_compared_with_is_told_apart(query: str, verdict: str) -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     assert judge(ORDERS, query, query) == verdict
 
 
 def test_a_schema_that_creates_nothing_keeps_its_row_out() -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     assert judge("a table of heads", *QUERIES[0][1:] * 2) == "reference_not_run"
 
@@ -140,7 +140,7 @@ def test_a_schema_that_creates_nothing_keeps_its_row_out() -> None:
 def test_a_reply_that_is_up_to_something_is_wrong_and_does_nothing(
     reply: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from finetune.sql import judge
+    from finetune.run.sql import judge
 
     monkeypatch.chdir(tmp_path)
     assert judge(*QUERIES[0], reply.format(path=tmp_path / "written")) == "wrong"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ending.errors import InputError
-from finetune.data import load_conversations
-from finetune.recipe import Recipe, load_recipe
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.rows.data import load_conversations
+from finetune.rows.tokens import NOT_TRAINED, to_tokens
+from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
+from shared.errors import InputError
 
 SHIPPED = ["gemma-3-1b-emoji", "gemma-3-12b-text-to-sql"]
 
@@ -229,7 +229,7 @@ def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
 
 def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(tiny: Path) -> None:
     """What the first look at a data set does not reach ends the run in the same way."""
-    from finetune.sections import Data
+    from finetune.settings.sections import Data
 
     own = tiny / "late"
     own.mkdir()
@@ -242,7 +242,7 @@ def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(t
 def test_a_row_that_does_not_fit_is_left_out_rather_than_cut_and_counted(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from finetune.model import load_processor
+    from finetune.model.loading import load_processor
 
     recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
     tokenizer = load_processor(recipe.model.name, pictures=False)
@@ -260,7 +260,7 @@ def test_a_row_that_does_not_fit_is_left_out_rather_than_cut_and_counted(
 
 def test_a_chat_template_that_cannot_tell_prompt_from_reply_is_refused(tiny: Path, tmp_path: Path) -> None:
     """In tutorial 003 the template rendered an empty text, and nothing was trained."""
-    from finetune.model import load_processor
+    from finetune.model.loading import load_processor
 
     recipe = recipe_of(tiny, tmp_path, "gemma-3-1b-emoji")
     tokenizer = load_processor(recipe.model.name, pictures=False)

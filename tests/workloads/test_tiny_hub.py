@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from finetune.recipe import RECIPES
+from finetune.settings.recipe import RECIPES
 
 ROOT = Path(__file__).parents[2]
 

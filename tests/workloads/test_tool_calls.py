@@ -9,9 +9,9 @@ import yaml
 from tiny_families import templates, tokenizer_of
 
 from finetune.__main__ import main
-from finetune.data import load_conversations
-from finetune.recipe import Recipe, load_recipe
-from finetune.tokens import NOT_TRAINED, to_tokens
+from finetune.rows.data import load_conversations
+from finetune.rows.tokens import NOT_TRAINED, to_tokens
+from finetune.settings.recipe import Recipe, load_recipe
 
 LAMPS = {
     "type": "function",

@@ -7,7 +7,7 @@ import pytest
 from outcomes import losses
 
 from finetune.__main__ import main
-from finetune.recipe import Recipe
+from finetune.settings.recipe import Recipe
 from rehearsal.running_pods.tiny import make_recipe
 
 
@@ -56,7 +56,9 @@ def test_a_tracker_that_cannot_be_used_ends_the_run_before_anything_is_loaded(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("finetune.model.check_model", lambda _: pytest.fail("the model was looked at"))
+    monkeypatch.setattr(
+        "finetune.model.loading.check_model", lambda _: pytest.fail("the model was looked at")
+    )
     assert main([*command, f"--set=training.report_to={names}"]) == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert error.startswith(f"error: training.report_to: {problem}")

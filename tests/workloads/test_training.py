@@ -14,11 +14,11 @@ import torch
 from outcomes import losses, stopped_half_way
 from torch.distributed.checkpoint import save
 
-from ending.remembered import SUBMISSION
 from finetune.__main__ import main
-from finetune.checkpoint import FileSum, RunFolder
-from finetune.driver import Request
+from finetune.run.driver import Request
+from finetune.storage.checkpoint import FileSum, RunFolder
 from rehearsal.running_pods.tiny import make_recipe
+from shared.remembered import SUBMISSION
 
 TOLERANCE = 1e-5
 
@@ -317,7 +317,7 @@ def test_the_published_adapter_has_nothing_of_the_trainer_and_no_copy_of_the_voc
 def test_an_adapter_that_does_not_come_back_as_trained_is_not_published(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from finetune import callbacks
+    from finetune.run import callbacks
 
     verify = callbacks.verify_adapter
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
 
 if TYPE_CHECKING:
     from benchmarks.training.measure import Case

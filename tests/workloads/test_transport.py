@@ -10,18 +10,18 @@ import pytest
 import torch
 from launches import local
 
-from ending.errors import InputError
-from ending.exit_codes import Exit
-from finetune import transport
 from finetune.__main__ import main
+from finetune.run import transport
 from rehearsal.running_pods.tiny import make_recipe
+from shared.errors import InputError
+from shared.exit_codes import Exit
 
 # Runs with eight MiB of memory that may be locked, as a container does by default.
 LIMITED = """
 import resource, sys
 from pathlib import Path
 resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 * 2**20, 8 * 2**20))
-from finetune import transport
+from finetune.run import transport
 transport.check_transport(Path(sys.argv[1]))
 """
 # One of two processes, each on a node of its own.
@@ -29,7 +29,7 @@ NODE = """
 import sys
 import torch
 import torch.distributed as dist
-from finetune import transport
+from finetune.run import transport
 rank, meeting = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
 line = transport.describe(torch.device("cpu"))

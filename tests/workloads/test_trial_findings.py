@@ -12,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from ending.errors import InputError, PassingError
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
+from shared.errors import InputError, PassingError
 from trial.compare import compare_published
 from trial.processes import Kind, StageError, in_process
 from trial.small_model import NoTrial

@@ -12,8 +12,8 @@ import pytest
 from published import FAMILIES, make_published
 from test_published import FEW, recipe_of, start
 
-from ending.errors import InputError, PassingError
-from ending.weather import NUMBERS, PASSING, explained, in_one_line, owner
+from shared.errors import InputError, PassingError
+from shared.weather import NUMBERS, PASSING, explained, in_one_line, owner
 
 
 def error_of(name: str) -> BaseException:
@@ -92,12 +92,12 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 
 PLACES = {
-    "rows": "finetune.training.load_conversations",
-    "tokens": "finetune.training.to_tokens",
-    "model": "finetune.training.load_model",
-    "first step": "finetune.trainer.RowTrainer.training_step",
-    "answers": "finetune.answers.Answers._replies",
-    "publication": "finetune.result.merge_adapter",
+    "rows": "finetune.run.training.load_conversations",
+    "tokens": "finetune.run.training.to_tokens",
+    "model": "finetune.run.training.load_model",
+    "first step": "finetune.run.trainer.RowTrainer.training_step",
+    "answers": "finetune.run.answers.Answers._replies",
+    "publication": "finetune.results.result.merge_adapter",
 }
 
 

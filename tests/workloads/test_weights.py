@@ -106,7 +106,7 @@ def test_a_damaged_file_is_not_served(
 def test_a_large_file_comes_in_pieces_and_a_lost_one_is_asked_for_again(
     repository: Path, bucket: Path, hub: "Hub", monkeypatch: pytest.MonkeyPatch, clock: Clock
 ) -> None:
-    monkeypatch.setattr("finetune.weights.PIECE", 50_000)
+    monkeypatch.setattr("finetune.results.weights.PIECE", 50_000)
     asked = 0
 
     def refuse(path: str) -> tuple[int, Mapping[str, str]] | None:
@@ -191,7 +191,7 @@ def test_a_run_that_publishes_an_adapter_puts_its_base_where_a_server_looks_once
     assert main(["copy", name, f"gs://bucket/{folder}", f"--revision={commit}"]) == 0
     assert hub.requests == []
     # The next run finds it there.
-    monkeypatch.setattr("finetune.weights._served", pytest.fail)
+    monkeypatch.setattr("finetune.results.weights._served", pytest.fail)
     assert main(publishing(from_hub, "adapter", "next")) == 0
 
 

@@ -30,7 +30,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 IMPORTED = (
     "finetune.torchrun",
     "finetune.local_driver",
-    "finetune.attention",
+    "finetune.model.attention",
     "transformers.models.gemma3.modeling_gemma3",
     "transformers.models.gemma3.processing_gemma3",
     "transformers.models.gemma3.image_processing_gemma3",

@@ -14,7 +14,7 @@
     python -m finetune copy google/gemma-3-12b-it gs://BUCKET/FOLDER --revision main
 
 The same command again resumes from the newest complete checkpoint. A finished run is left alone.
-Exit codes: ending/exit_codes.py.
+Exit codes: shared/exit_codes.py.
 """
 
 import argparse
@@ -25,18 +25,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ending.command_line import add_common_options, count
-from ending.errors import InputError, PassingError
-from ending.exit_codes import FINAL, Exit
-from ending.ray_job import stop_own_job
-from ending.recipe_file import RecipeError
-from ending.remembered import remember, remembered
-from ending.time_limit import Limits, TimeLimit
-from ending.weather import in_one_line
-from finetune.recipe import Recipe, load_recipe
+from finetune.settings.recipe import Recipe, load_recipe
+from shared.command_line import add_common_options, count
+from shared.errors import InputError, PassingError
+from shared.exit_codes import FINAL, Exit
+from shared.ray_job import stop_own_job
+from shared.recipe_file import RecipeError
+from shared.remembered import remember, remembered
+from shared.time_limit import Limits, TimeLimit
+from shared.weather import in_one_line
 
 if TYPE_CHECKING:
-    from finetune.checkpoint import RunFolder
+    from finetune.storage.checkpoint import RunFolder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _merge(options: argparse.Namespace) -> int:
     """Merge the adapter of a finished run into its model."""
-    from finetune.merge import merge_run
+    from finetune.results.merge import merge_run
 
     merge_run(options.folder, options.output)
     return Exit.FINISHED
@@ -79,8 +79,8 @@ def _merge(options: argparse.Namespace) -> int:
 
 def _copy(options: argparse.Namespace) -> int:
     """Copy a model of the Hub into a bucket."""
-    from finetune.sections import Model
-    from finetune.weights import copy_weights
+    from finetune.results.weights import copy_weights
+    from finetune.settings.sections import Model
 
     _end_on_sigterm()
     copy_weights(Model(name=options.model, revision=options.revision), options.folder)
@@ -99,7 +99,7 @@ def _dry_run(options: argparse.Namespace) -> int:
 
     recipe = _recipe(options)
     if options.storage and options.run:
-        from finetune.checkpoint import RunFolder
+        from finetune.storage.checkpoint import RunFolder
 
         recipe = RunFolder(options.storage, options.run).at_recorded_commits(recipe)
     processes = options.processes * options.nodes
@@ -114,8 +114,8 @@ def _dry_run(options: argparse.Namespace) -> int:
 
 def _run(recipe: Recipe, options: argparse.Namespace) -> int:
     """Train, unless the run's directory says that the run is finished or that no try helps."""
-    from finetune.checkpoint import RunFolder
-    from finetune.push import push
+    from finetune.results.push import push
+    from finetune.storage.checkpoint import RunFolder
 
     run = RunFolder(options.storage, options.run)
     _end_on_sigterm()
@@ -161,10 +161,10 @@ def _try(recipe: Recipe, run: "RunFolder", options: argparse.Namespace, first: b
 
 def _check_inputs(recipe: Recipe) -> None:
     """Raises InputError when trackers, model, data or the Hub that is pushed to cannot be used."""
-    from finetune.data import check_data
-    from finetune.model import check_model
-    from finetune.push import check_push
-    from finetune.trackers import check_trackers
+    from finetune.model.loading import check_model
+    from finetune.results.push import check_push
+    from finetune.rows.data import check_data
+    from finetune.run.trackers import check_trackers
 
     check_push(recipe.training)
     check_trackers(recipe.training.report_to)

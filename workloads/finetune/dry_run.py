@@ -9,10 +9,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from finetune import day
-from finetune.adapter import check_adapter
-from finetune.data import check_data, load_conversations
-from finetune.model import (
+from finetune.model.adapter import check_adapter
+from finetune.model.loading import (
     MODEL_FILES,
     as_model_allows,
     config_in_cache,
@@ -21,10 +19,12 @@ from finetune.model import (
     load_processor,
     vocabulary,
 )
-from finetune.prefix import split_off_prefix
-from finetune.recipe import Recipe
-from finetune.stops import missing_stop
-from finetune.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
+from finetune.rows import day
+from finetune.rows.data import check_data, load_conversations
+from finetune.rows.prefix import split_off_prefix
+from finetune.rows.stops import missing_stop
+from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
+from finetune.settings.recipe import Recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -72,7 +72,7 @@ class Plan:
 
 def print_plan(recipe: Recipe, processes: int) -> None:
     """Print the plan of a run. Writes only the download cache. Raises InputError where the run would."""
-    from ending.hub import commits
+    from shared.hub import commits
 
     # Warnings of libraries, which the user can do nothing about.
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
@@ -90,7 +90,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     trainable, parameters = _parameters(recipe)
     check_data(recipe.data)
     if recipe.training.trl:
-        from finetune.training import sft_arguments
+        from finetune.run.training import sft_arguments
 
         with tempfile.TemporaryDirectory() as workspace:
             sft_arguments(recipe, Path(workspace))
@@ -136,7 +136,7 @@ def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]
 
 def _parameters(recipe: Recipe) -> tuple[int, int]:
     """The number of trainable parameters and of all parameters, of the model with its adapter."""
-    from finetune.all_weights import choose_weights
+    from finetune.model.all_weights import choose_weights
 
     base = empty_model(recipe.model)
     if recipe.lora:

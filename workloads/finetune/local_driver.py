@@ -6,12 +6,12 @@ import sys
 
 from accelerate import PartialState
 
-from ending.exit_codes import Exit
-from ending.time_limit import TimeLimit
-from finetune.checkpoint import RunFolder
-from finetune.driver import Request
-from finetune.recipe import Recipe
-from finetune.training import train
+from finetune.run.driver import Request
+from finetune.run.training import train
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import RunFolder
+from shared.exit_codes import Exit
+from shared.time_limit import TimeLimit
 
 
 def run_local(recipe: Recipe, run: RunFolder, limit: TimeLimit) -> int:

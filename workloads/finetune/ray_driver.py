@@ -15,16 +15,16 @@ from ray.train.torch import TorchTrainer
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 
-from ending.errors import InputError, PassingError
-from ending.exit_codes import Exit
-from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
-from ending.recipe_file import RecipeError
-from ending.remembered import SUBMISSION, remember, remembered, submission
-from ending.time_limit import Limits, TimeLimit
-from ending.weather import in_one_line
-from finetune.checkpoint import RunFolder
-from finetune.driver import Request
-from finetune.recipe import Recipe
+from finetune.run.driver import Request
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import RunFolder
+from shared.errors import InputError, PassingError
+from shared.exit_codes import Exit
+from shared.ray_job import WORKER_FAILURES, cause, prepare_environment
+from shared.recipe_file import RecipeError
+from shared.remembered import SUBMISSION, remember, remembered, submission
+from shared.time_limit import Limits, TimeLimit
+from shared.weather import in_one_line
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, options: Namespace) -> int:
@@ -75,7 +75,7 @@ def train_on_worker(config: dict[str, Any]) -> None:
 
     Returns when the run is finished, or when its directory says that no other start helps.
     """
-    from finetune.training import train
+    from finetune.run.training import train
 
     os.environ[SUBMISSION] = config["submission"]
     run = RunFolder(config["storage"], config["run"])

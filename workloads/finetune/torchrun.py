@@ -11,9 +11,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from ending.exit_codes import FINAL, Exit
-from ending.time_limit import Limits
-from finetune.checkpoint import RunFolder
+from finetune.storage.checkpoint import RunFolder
+from shared.exit_codes import FINAL, Exit
+from shared.time_limit import Limits
 
 CLOSE = PContext.close
 # The command of each process, without its arguments.

@@ -18,11 +18,11 @@ Exit codes: 0 passed, or no trial is possible, which a warning says. 1 a cause t
 import argparse
 import sys
 
-from ending.command_line import add_recipe_options
-from ending.errors import InputError, PassingError
-from ending.exit_codes import Exit
-from ending.recipe_file import RecipeError
-from finetune.recipe import load_recipe
+from finetune.settings.recipe import load_recipe
+from shared.command_line import add_recipe_options
+from shared.errors import InputError, PassingError
+from shared.exit_codes import Exit
+from shared.recipe_file import RecipeError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,14 +8,14 @@ import torch
 from peft import PeftModel
 from transformers import AutoConfig
 
-from ending.errors import InputError
-from finetune.chat_template import ChatTemplate
-from finetune.checkpoint import RunFolder
-from finetune.data import load_conversations
-from finetune.families import auto_class
-from finetune.model import load_model, load_processor
-from finetune.recipe import Recipe
-from finetune.result import load_trained
+from finetune.model.families import auto_class
+from finetune.model.loading import load_model, load_processor
+from finetune.results.result import load_trained
+from finetune.rows.chat_template import ChatTemplate
+from finetune.rows.data import load_conversations
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import RunFolder
+from shared.errors import InputError
 
 # Tokens whose logits are compared: those of a large vocabulary take half a megabyte each.
 TOKENS = 64

@@ -14,12 +14,12 @@ from typing import TypeVar
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from ending.errors import InputError, PassingError
-from ending.exit_codes import Exit
-from ending.hub import commits
 from finetune.dry_run import print_plan
-from finetune.model import MODEL_FILES, fetch_model
-from finetune.recipe import Recipe
+from finetune.model.loading import MODEL_FILES, fetch_model
+from finetune.settings.recipe import Recipe
+from shared.errors import InputError, PassingError
+from shared.exit_codes import Exit
+from shared.hub import commits
 from trial.compare import compare_published
 from trial.processes import READ, STEP, Kind, StageError, in_process
 from trial.record import digest, keep, passed_at, records

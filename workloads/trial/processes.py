@@ -12,10 +12,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ending.errors import InputError, PassingError, one_line
-from ending.exit_codes import Exit
-from ending.recipe_file import RecipeError
-from ending.weather import owner
+from shared.errors import InputError, PassingError, one_line
+from shared.exit_codes import Exit
+from shared.recipe_file import RecipeError
+from shared.weather import owner
 from trial.small_model import NoTrial
 
 T = TypeVar("T")
@@ -32,11 +32,11 @@ PLACES = {
     "callbacks": "save and resume",
     "data": READ,
     "dry_run": READ,
-    "rows": READ,
+    "conversations": READ,
     "tokens": READ,
     "prefix": READ,
     "chat_template": READ,
-    "model": "load the model",
+    "loading": "load the model",
     "families": "load the model",
     "small_copy": "load the model",
     "trl_settings": "set up the trainer",

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import ending
 import finetune
-from ending.record import versions
-from finetune.checkpoint import LIBRARIES
-from finetune.data_files import version
-from finetune.recipe import Recipe
-from finetune.storage import Folder
+import shared
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import LIBRARIES
+from finetune.storage.data_files import version
+from finetune.storage.folder import Folder
+from shared.record import versions
 
 FOLDER = "trials"
 
@@ -23,7 +23,7 @@ def digest(recipe: Recipe) -> str:
 
     Names of data files stand for their content, and so do directories for that of their files but weights.
     """
-    packages = [Path(module.__file__ or "").parent for module in (ending, finetune)]
+    packages = [Path(module.__file__ or "").parent for module in (finetune, shared)]
     depends: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "files": [version(file) for file in recipe.data.files],

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
-from finetune import shrink
-from finetune.small_model import NoSmallModel, small_model
+from finetune.model import shrink
+from finetune.model.small_model import NoSmallModel, small_model
 
 
 class NoTrial(Exception):

@@ -5,11 +5,11 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.chat_template import ChatTemplate
-from finetune.data import load_conversations
 from finetune.dry_run import make_plan
-from finetune.model import as_model_allows, empty_model, load_processor
-from finetune.recipe import Recipe
+from finetune.model.loading import as_model_allows, empty_model, load_processor
+from finetune.rows.chat_template import ChatTemplate
+from finetune.rows.data import load_conversations
+from finetune.settings.recipe import Recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset

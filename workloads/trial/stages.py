@@ -8,13 +8,13 @@ from typing import Any
 import datasets.config
 from safetensors import safe_open
 
-from ending.errors import InputError
-from ending.time_limit import NO_LIMIT, TimeLimit
-from ending.writer import NOT_FINITE
-from finetune.checkpoint import RunFolder
-from finetune.driver import Request
-from finetune.recipe import Recipe
-from finetune.training import Outcome, train
+from finetune.run.driver import Request
+from finetune.run.training import Outcome, train
+from finetune.settings.recipe import Recipe
+from finetune.storage.checkpoint import RunFolder
+from shared.errors import InputError
+from shared.time_limit import NO_LIMIT, TimeLimit
+from shared.writer import NOT_FINITE
 from trial.small_model import NoTrial
 
 # Steps of the first process.

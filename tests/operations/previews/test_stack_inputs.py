@@ -24,7 +24,7 @@ OWN = {"neutral": "neutral", "neutral-run": "neutral-run", "second": "neutral-ru
         ("workloads/neutral/job.yaml", ["neutral"]),
         ("workloads/torchrun/finetune.yaml", sorted(OWN)),
         ("workloads/vllm/serving.yaml", sorted(OWN)),
-        ("workloads/finetune/trainer.py", sorted(OWN)),
+        ("workloads/finetune/run/trainer.py", sorted(OWN)),
         ("components/manifests/ingress-from-inside.yaml", sorted(OWN)),
         ("stacks/pins.py", sorted(OWN)),
         ("components/storage/bucket.py", sorted(OWN)),

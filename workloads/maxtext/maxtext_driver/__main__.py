@@ -8,7 +8,7 @@
     python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
 
 Without --topology the workers train on CPU. The same command again resumes from the newest checkpoint. A
-finished run is left alone. Exit codes: ending/exit_codes.py.
+finished run is left alone. Exit codes: shared/exit_codes.py.
 """
 
 import argparse
@@ -18,14 +18,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ending.command_line import add_common_options, count
-from ending.errors import InputError, PassingError, one_line
-from ending.exit_codes import FINAL, Exit
-from ending.ray_job import stop_own_job
-from ending.recipe_file import RecipeError
-from ending.time_limit import Limits
 from maxtext_driver.recipe import load_recipe
 from maxtext_driver.run_folder import Placement, RunFolder
+from shared.command_line import add_common_options, count
+from shared.errors import InputError, PassingError, one_line
+from shared.exit_codes import FINAL, Exit
+from shared.ray_job import stop_own_job
+from shared.recipe_file import RecipeError
+from shared.time_limit import Limits
 
 # A plan needs no TPU. It is shown without the libraries' notices.
 ENVIRONMENT_OF_DRY_RUN = {

@@ -20,9 +20,9 @@ from maxtext.configs.pyconfig import HyperParameters
 from maxtext.utils.maxtext_utils import calculate_tflops_training_per_device
 
 import maxtext
-from ending.errors import InputError
-from ending.recipe_file import did_you_mean
 from maxtext_driver.recipe import WEIGHTS, Recipe
+from shared.errors import InputError
+from shared.recipe_file import did_you_mean
 
 BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"

@@ -14,12 +14,12 @@ import ray.train
 from jax.experimental import multihost_utils
 from maxtext.common import checkpointing, metric_logger
 
-from ending.errors import PassingError
-from ending.files import MetricsLog
-from ending.time_limit import TimeLimit
-from ending.writer import not_finite
 from maxtext_driver.metrics import line, progress_of
 from maxtext_driver.run_folder import RunFolder
+from shared.errors import PassingError
+from shared.files import MetricsLog
+from shared.time_limit import TimeLimit
+from shared.writer import not_finite
 
 
 @contextmanager

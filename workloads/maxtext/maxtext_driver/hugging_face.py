@@ -11,12 +11,12 @@ from maxtext.checkpoint_conversion.utils.hf_model_configs import HF_MODEL_CONFIG
 from maxtext.configs import pyconfig
 from transformers import AutoConfig
 
-from ending.errors import InputError
-from ending.files import differences
-from ending.hub import read
 from maxtext_driver.configuration import maxtext_arguments
 from maxtext_driver.recipe import WEIGHTS, Recipe
 from maxtext_driver.run_folder import RunFolder
+from shared.errors import InputError
+from shared.files import differences
+from shared.hub import read
 
 
 def fetch_weights(recipe: Recipe, run: RunFolder) -> None:

@@ -11,14 +11,14 @@ from ray.train import TrainingFailedError
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
-from ending.errors import InputError, PassingError
-from ending.exit_codes import Exit
-from ending.ray_job import WORKER_FAILURES, cause, prepare_environment
-from ending.remembered import SUBMISSION, remembered, submission
-from ending.time_limit import NO_LIMIT, Limits, TimeLimit
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.run_folder import STOP, Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
+from shared.errors import InputError, PassingError
+from shared.exit_codes import Exit
+from shared.ray_job import WORKER_FAILURES, cause, prepare_environment
+from shared.remembered import SUBMISSION, remembered, submission
+from shared.time_limit import NO_LIMIT, Limits, TimeLimit
 
 
 def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Limits = NO_LIMIT) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from ending.recipe_file import RecipeError, checked, find, load, parsed
+from shared.recipe_file import RecipeError, checked, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
 

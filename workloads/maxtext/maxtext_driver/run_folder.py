@@ -9,7 +9,7 @@
 - weights/: published weights in MaxText's form
 - hugging-face/: the result, in the form that transformers loads
 - stop: exists when the driver was told to end and asks the hosts to save
-- time.json: the seconds that the run has trained, see ending/time_limit.py
+- time.json: the seconds that the run has trained, see shared/time_limit.py
 - COMPLETE.json: written last. The run is finished
 """
 
@@ -23,13 +23,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-import ending
-from ending.errors import InputError, one_line
-from ending.files import remove_stale_parts, written_whole
-from ending.patience import BUCKET_REMEDY, RETRY_BUDGET
-from ending.record import compare, versions
-from ending.writer import Writer
+import shared
 from maxtext_driver.recipe import Recipe
+from shared.errors import InputError, one_line
+from shared.files import remove_stale_parts, written_whole
+from shared.patience import BUCKET_REMEDY, RETRY_BUDGET
+from shared.record import compare, versions
+from shared.writer import Writer
 
 T = TypeVar("T")
 
@@ -95,9 +95,9 @@ class RunFolder:
     def claim(self, recipe: Recipe, placement: Placement) -> None:
         """Record the recipe, the slice and the versions, or compare them with the record.
 
-        Raises InputError as `ending.record.compare` does.
+        Raises InputError as `shared.record.compare` does.
         """
-        packages = [Path(__file__).parent, Path(ending.__file__).parent]
+        packages = [Path(__file__).parent, Path(shared.__file__).parent]
         wanted = {
             "recipe": recipe.to_dict(),
             "workers": placement.workers,
@@ -119,7 +119,7 @@ class RunFolder:
         """
         if not recipe.sources:
             return recipe
-        from ending.hub import commits
+        from shared.hub import commits
 
         record = self.first_access(self._record)
         commit_of = commits(recipe.sources, record.get("commits"))

@@ -8,13 +8,13 @@ from typing import Any
 
 import ray.train
 
-from ending.errors import InputError, PassingError
-from ending.exporter import Exporter
-from ending.files import MetricsLog
-from ending.remembered import remember, remembered
-from ending.time_limit import TimeLimit
 from maxtext_driver.recipe import WEIGHTS, Recipe
 from maxtext_driver.run_folder import RECORD, Placement, RunFolder
+from shared.errors import InputError, PassingError
+from shared.exporter import Exporter
+from shared.files import MetricsLog
+from shared.remembered import remember, remembered
+from shared.time_limit import TimeLimit
 
 
 def train_on_worker(config: dict[str, Any]) -> None:

@@ -1,1 +1,0 @@
-"""What both trainers share: how a run ends, its directory and its options."""

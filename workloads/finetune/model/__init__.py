@@ -1,0 +1,1 @@
+"""The model: how it is loaded, adapted, packed and sharded."""

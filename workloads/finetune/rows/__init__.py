@@ -1,0 +1,1 @@
+"""Rows of a data set, and how they become tokens."""

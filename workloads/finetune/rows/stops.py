@@ -1,0 +1,63 @@
+"""Stop tokens of a published model, and the end of a reply in its chat template."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate
+from shared.errors import InputError
+
+TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
+
+
+def end_of_reply(tokenizer: Any) -> int:
+    """The token that ends a reply in the model's chat template.
+
+    Raises InputError when replies end with an ordinary text, at which no server stops.
+    """
+    row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
+    end = [token for token, is_trained in zip(row.tokens, row.trained, strict=True) if is_trained][-1]
+    if end not in tokenizer.added_tokens_decoder and end != tokenizer.eos_token_id:
+        raise InputError(
+            f"the model's chat template ends a reply with {tokenizer.decode([end])!r}, which is no token of "
+            f"its own in the tokenizer, so that no server would stop there; {TAKE_ANOTHER}"
+        )
+    return end
+
+
+def stops(directory: Path) -> list[int]:
+    """The tokens at which the published model in a directory stops, by its own settings."""
+    from transformers import AutoConfig, GenerationConfig
+
+    try:
+        config = GenerationConfig.from_pretrained(directory, local_files_only=True)
+    except OSError:  # it has no generation_config.json
+        config = GenerationConfig.from_model_config(
+            AutoConfig.from_pretrained(directory, local_files_only=True)
+        )
+    ends = config.eos_token_id
+    return [*ends] if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def missing_stop(tokenizer: Any, published: Path, result: str) -> str | None:
+    """A line about a reply's end at which the published model does not stop, or None if it does.
+
+    Raises what `end_of_reply` does.
+    """
+    end = end_of_reply(tokenizer)
+    if end in stops(published):
+        return None
+    problem = f"replies end with {tokenizer.decode([end])}, at which the published model does not stop: "
+    if result == "model":
+        return problem + "generation_config.json of the result names it"
+    return problem + f"ask a server of the adapter with stop_token_ids [{end}], or set training.result: model"
+
+
+def add_stop(tokenizer: Any, directory: Path) -> None:
+    """Have the model in a directory stop at the end of a reply."""
+    end, known = end_of_reply(tokenizer), stops(directory)
+    if end in known:
+        return
+    file = directory / "generation_config.json"
+    settings = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps({**settings, "eos_token_id": [*known, end]}, indent=2))

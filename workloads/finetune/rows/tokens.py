@@ -1,0 +1,105 @@
+"""Turns conversations of text into tokens, and marks the tokens that are trained."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
+from finetune.rows.data import tell_left_out
+from shared.errors import InputError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# The label that PyTorch's cross entropy ignores.
+NOT_TRAINED = -100
+BATCH = 1000
+
+
+def to_tokens(
+    rows: "Dataset", tokenizer: Any, max_length: int | None, vocabulary: int | None = None
+) -> "Dataset":
+    """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
+
+    A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
+    is left, or when a row has a token above the model's `vocabulary`. It also does when the model's chat
+    template refuses a row, or does not keep prompt and reply apart.
+    """
+    from datasets import Dataset, Features, List, Value
+
+    template = ChatTemplate(tokenizer)
+    columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        all_tools = batch.get("tools") or [None] * len(batch["prompt"])
+        for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
+            row = template.row([*prompt, *completion], tools)
+            _check_vocabulary(row, tokenizer, vocabulary)
+            if max_length is None or len(row.tokens) <= max_length:
+                columns["input_ids"].append(row.tokens)
+                columns["labels"].append(
+                    [
+                        token if is_trained else NOT_TRAINED
+                        for token, is_trained in zip(row.tokens, row.trained, strict=True)
+                    ]
+                )
+    if not columns["input_ids"]:
+        raise InputError(f"all {len(rows)} rows are longer than training.max_length, {max_length} tokens")
+    left_out = len(rows) - len(columns["labels"])
+    tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
+    return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+
+
+def _check_vocabulary(row: Row, tokenizer: Any, vocabulary: int | None) -> None:
+    """Raises InputError for a token that the tokenizer knows and the model does not."""
+    highest = max(row.tokens)
+    if vocabulary is not None and highest >= vocabulary:
+        text = tokenizer.decode(row.tokens)
+        raise InputError(
+            f"the tokenizer writes {tokenizer.decode([highest])!r} as token {highest}, and the model knows "
+            f"{vocabulary} tokens; it stands in the row {in_one_line(text[:200])}: leave it out of the rows, "
+            "or take another tokenizer"
+        )
+
+
+def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
+    """Lines for people: the first conversation as the model sees it.
+
+    Raises InputError when the model's chat template does not take it.
+    """
+    row = rows[0]
+    if not pictures:
+        conversation, template = [*row["prompt"], *row["completion"]], ChatTemplate(processor)
+        lines = shown(template.row(conversation, row.get("tools")), processor)
+        difference = template.difference(conversation, row.get("tools"))
+        return [*lines, *([difference] if difference else [])]
+    batch = picture_batch(processor)([row])
+    labels = batch["labels"][0] != NOT_TRAINED
+    return shown(Row(batch["input_ids"][0].tolist(), labels.tolist()), processor.tokenizer)
+
+
+def picture_batch(processor: Any) -> "PictureBatch":
+    """Collates rows with pictures as the trainer does."""
+    from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+    collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
+    return PictureBatch(ChatTemplate(processor.tokenizer), collate)
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Collates rows with pictures, and trains of each reply what the model writes."""
+
+    template: ChatTemplate
+    collate: Callable[[list[dict[str, Any]]], dict[str, Any]]
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """The library's batch, in which the blanks behind the end of a reply are not trained."""
+        import torch
+
+        batch = self.collate(rows)
+        for tokens, labels in zip(batch["input_ids"].tolist(), batch["labels"], strict=True):
+            row = Row(tokens, (labels != NOT_TRAINED).tolist())
+            self.template.end_replies(row)
+            labels.masked_fill_(~torch.tensor(row.trained), NOT_TRAINED)
+        return batch

@@ -1,0 +1,1 @@
+"""The training itself: steps, answers, figures and what they are reported to."""

@@ -1,0 +1,376 @@
+"""Trains a recipe in one process of a run, in the same way on one CPU, under torchrun and under Ray."""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from accelerate.utils import broadcast_object_list
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback, TrainerState
+from trl import SFTConfig, SFTTrainer
+
+from finetune.model.adapter import check_adapter, lora_config
+from finetune.model.all_weights import choose_weights
+from finetune.model.loading import (
+    as_model_allows,
+    config_in_cache,
+    empty_model,
+    fetch_model,
+    load_model,
+    load_processor,
+    vocabulary,
+)
+from finetune.model.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
+from finetune.results.result import check_result, load_trained, publish_result
+from finetune.rows import day
+from finetune.rows.chat_template import ChatTemplate
+from finetune.rows.data import load_conversations
+from finetune.rows.prefix import PrefixedBatch, split_off_prefix
+from finetune.rows.stops import missing_stop
+from finetune.rows.tokens import PictureBatch, first_row, to_tokens
+from finetune.run.answers import Answers, JudgeUntrained
+from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
+from finetune.run.driver import Driver, Request
+from finetune.run.metrics import Evaluation, last_evaluation
+from finetune.run.trackers import name_run
+from finetune.run.trainer import RowTrainer, balance_experts
+from finetune.run.transport import check_transport, describe
+from finetune.settings.recipe import Recipe
+from finetune.settings.trl_settings import check_packages, checked, errors_of_trl
+from finetune.storage.checkpoint import RunFolder, SavedCheckpoint, best_at
+from shared.errors import InputError
+from shared.exporter import Exporter
+from shared.files import MetricsLog
+from shared.recipe_file import RecipeError
+from shared.time_limit import TimeLimit
+
+# Figures of the answers that are compared with those of the untrained model.
+COMPARED = ("execution_accuracy", "overlap", "rouge_l", "exact", "eval_loss")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a run has come, in optimizer steps, and whether its time is up.
+
+    `best` is the step whose weights count, and `evaluation` the evaluation of these.
+    """
+
+    step: int
+    steps: int
+    best: int
+    evaluation: Evaluation | None
+    finished: bool
+    limit_reached: bool
+    answers: dict[str, float] | None = None
+    before: dict[str, float] | None = None
+
+
+def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
+    """Train from the newest complete checkpoint to the end, and publish the result.
+
+    Training also ends when the process is asked to stop, and at the limit. Loading and publishing count as
+    time that the run has trained.
+    """
+    check_transport()
+    workspace = _workspace(run)
+    name_run(workspace)
+    arguments = sft_arguments(recipe, workspace)
+    try:
+        with limit.counted():
+            return _train(recipe, run, driver, limit, workspace, arguments)
+    finally:
+        shutil.rmtree(str(arguments.output_dir), ignore_errors=True)
+
+
+def _train(
+    recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
+) -> Outcome:
+    newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
+    day.keep(*broadcast_object_list([None if arguments.process_index else run.day()]))
+    if (line := describe(arguments.device)) and arguments.process_index == 0:
+        print(line, flush=True)
+    arguments.packing = recipe.training.packing
+    # Local rank 0 downloads first. The other processes of the node then read the files from disk.
+    with arguments.main_process_first(desc="download"):
+        published = fetch_model(recipe.model)
+        rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
+        resume = run.fetch_checkpoint(newest, workspace) if newest else None
+    # At every save PEFT would ask the Hub for the configuration on today's main branch.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    asked = SaveOnRequest(driver, limit, run)
+    callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
+    progress = None
+    if arguments.process_index == 0:
+        progress = _show_start(
+            recipe, run, published, rows, arguments.world_size, newest.step if newest else 0
+        )
+        callbacks.append(progress)
+    callbacks.append(SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume))
+    if patience := recipe.training.early_stopping_patience:
+        callbacks.append(StopEarly(patience))
+    answers = None
+    if test_rows and recipe.evaluation.rows:
+        answers = Answers(recipe, test_rows, run, progress, limit, published)
+        callbacks = [JudgeUntrained(answers), *callbacks, answers]
+    state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
+    if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
+        # The trainer would resume with one more step. What is left, publishing, is not cut off.
+        driver.begin()
+        check_result(recipe, run, resume)
+        outcome, trained, model = _outcome(state), resume, None
+    else:
+        trainer = _with_loss(answers, build_trainer(recipe, arguments, rows, test_rows, callbacks))
+        trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+        outcome = _outcome(trainer.state, asked.answered)
+        trained, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
+    if outcome.finished and outcome.best != outcome.step:
+        with arguments.main_process_first(desc="download"):
+            trained, model = run.fetch_checkpoint(best_at(outcome.best), workspace), None
+    if outcome.finished and answers:
+        model = model or load_trained(recipe, trained, arguments.device)
+        figures, before = answers.at_the_end(model, outcome.best)
+        outcome = replace(outcome, answers=figures, before=before)
+    limit.progress()
+    if outcome.finished:
+        summary = _summary(recipe, run, outcome)
+        publish_result(recipe, run, published, trained, model, arguments, summary)
+    return outcome
+
+
+def _with_loss(answers: Answers | None, trainer: SFTTrainer) -> SFTTrainer:
+    """The trainer, which evaluates the untrained model when `answers` ask for it."""
+    if answers:
+        answers.evaluate = trainer.evaluate
+    return trainer
+
+
+def _show_start(
+    recipe: Recipe, run: RunFolder, published: Path, rows: Dataset, processes: int, step: int
+) -> ShowProgress:
+    """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
+    print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
+    processor = _processor(recipe)
+    tokenizer = getattr(processor, "tokenizer", processor)
+    about_day = day.line(tokenizer.chat_template, run.day() or day.today())
+    for line in filter(None, (missing_stop(tokenizer, published, recipe.training.result), about_day)):
+        print(line)
+    shown = first_row(rows, processor, recipe.data.image is not None)
+    print("the first row as the model sees it:", *shown, sep="\n", flush=True)
+    return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder)
+
+
+def _begin_together(
+    recipe: Recipe, run: RunFolder, workspace: Path, is_first: bool
+) -> tuple[SavedCheckpoint | None, Recipe]:
+    """The run's newest checkpoint, and the recipe as the model allows it, with its commits.
+
+    The first process finds out, and tells the others. All raise its InputError or RecipeError: each of the
+    others would end in a traceback otherwise.
+    """
+    newest, problem = None, None
+    if is_first:
+        try:
+            recipe = as_model_allows(recipe)
+            newest = _begin(recipe, run, workspace)
+        except (InputError, RecipeError) as error:
+            problem = error
+    newest, recipe, problem = broadcast_object_list([newest, recipe, problem])
+    if problem:
+        raise problem
+    return newest, recipe
+
+
+def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
+    """Become the run's writer, and fetch its newest checkpoint, if there is one."""
+    check_adapter(recipe, empty_model(recipe.model))
+    run.folder.first_access(run.writer.begin)
+    if run.folder.first_access(run.newest_checkpoint):
+        return run.fetch_newest(workspace)
+    return None
+
+
+def build_trainer(
+    recipe: Recipe,
+    arguments: SFTConfig,
+    rows: Dataset,
+    test_rows: Dataset | None,
+    callbacks: list[TrainerCallback],
+) -> SFTTrainer:
+    """The trainer of a recipe over conversations, with the model from disk."""
+    processor = _processor(recipe)
+    if recipe.data.image is None:
+        length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
+        rows = to_tokens(rows, processor, length, known)
+        test_rows = to_tokens(test_rows, processor, length, known) if test_rows else None
+    prefix: list[int] = []
+    if recipe.training.packing:
+        prefix, rows, test_rows = split_off_prefix(rows, test_rows)
+    with loaded_by_one_process(is_sharded(recipe.training)):
+        model = load_model(
+            recipe.model, arguments.device, packed=recipe.training.packing, trained=recipe.lora is None
+        )
+    return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
+
+
+def _processor(recipe: Recipe) -> Any:
+    return load_processor(recipe.model.name, recipe.data.image is not None, recipe.model.revision)
+
+
+def assemble(
+    recipe: Recipe,
+    arguments: SFTConfig,
+    model: Any,
+    processor: Any,
+    prefix: list[int],
+    rows: Dataset,
+    test_rows: Dataset | None,
+    callbacks: list[TrainerCallback],
+) -> SFTTrainer:
+    """The trainer of a recipe. Rows are conversations with pictures, or tokens that follow the `prefix`."""
+    if recipe.training.packing:
+        arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
+    lora = lora_config(recipe.lora, model, recipe.model.revision) if recipe.lora else None
+    if lora is None:
+        choose_weights(model, pictures=recipe.data.image is not None)
+    balance_experts(arguments, model, recipe)
+    with errors_of_trl(recipe.training):
+        trainer = RowTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=rows,
+            eval_dataset=test_rows,
+            processing_class=processor,
+            peft_config=lora,
+            callbacks=callbacks,
+        )
+        check_packages(arguments)
+    # Some models, Gemma 4 among them, say that their own loss cannot count tokens across batches. trl's can.
+    trainer.model_accepts_loss_kwargs = True
+    if recipe.training.packing:
+        trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
+    if recipe.data.image:
+        trainer.data_collator = PictureBatch(ChatTemplate(processor.tokenizer), trainer.data_collator)
+    if is_sharded(recipe.training):
+        shard_by_layer(trainer)
+    # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
+    # load it in fp32 and have other losses than an uninterrupted one.
+    for weight in cast(torch.nn.Module, trainer.model).parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.float()
+    # ShowProgress prints the same figures in one readable line.
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
+    """The trainer's settings. Each rank writes into its own directory in `workspace`, emptied first."""
+    training = recipe.training
+    on_gpu = torch.cuda.is_available()
+    own: dict[str, Any] = dict(
+        output_dir=str(workspace),
+        num_train_epochs=training.epochs,
+        per_device_train_batch_size=training.batch_size,
+        # One row at a time, so that none counts twice when processes share the rows unevenly.
+        per_device_eval_batch_size=1,
+        gradient_accumulation_steps=training.accumulation_steps,
+        learning_rate=training.learning_rate,
+        lr_scheduler_type=training.schedule,
+        warmup_steps=training.warmup_steps,
+        weight_decay=training.weight_decay,
+        optim=training.optimizer,
+        max_grad_norm=training.max_grad_norm,
+        gradient_checkpointing=training.gradient_checkpointing,
+        bf16=recipe.model.precision == "bf16",
+        use_cpu=not on_gpu,
+        seed=training.seed,
+        data_seed=training.rows_seed,
+        dataloader_num_workers=training.loader_processes,
+        dataloader_pin_memory=on_gpu,
+        logging_steps=training.log_every_steps,
+        # The filter would show the previous loss in place of one that is not finite.
+        logging_nan_inf_filter=False,
+        # More steps than there are: evaluation at the end only.
+        eval_strategy="steps" if recipe.data.test_rows else "no",
+        eval_steps=training.evaluate_every_steps or sys.maxsize,
+        save_strategy="steps",
+        save_steps=training.save_every_steps,
+        save_total_limit=1,
+        # This package publishes the best one. The library knows only the checkpoints of one start.
+        metric_for_best_model="eval_loss" if training.load_best_model_at_end else None,
+        greater_is_better=False,
+        restore_callback_states_from_checkpoint=training.early_stopping_patience is not None,
+        completion_only_loss=True,
+        # The loss is the average over all reply tokens of a step, across ranks and accumulated batches.
+        # Averaged by batch first, a token of a short reply would count more than one of a long reply.
+        average_tokens_across_devices=True,
+        # The default strategy, best fit, splits no row, and no row attends to another.
+        packing=training.packing,
+        # Longer rows of text have been left out. Rows with pictures have no limit and must not be truncated.
+        max_length=training.max_length,
+        # Rows with pictures are computed when read, so the trainer would not find `prompt` among the columns.
+        remove_unused_columns=False,
+        # Every step uses every weight of the adapter. A search for unused ones costs a pass over the graph.
+        ddp_find_unused_parameters=False,
+        disable_tqdm=True,
+        report_to=training.report_to or "none",
+        run_name=workspace.name,
+        **sharding_arguments(training),
+    )
+    with errors_of_trl(training):
+        arguments = SFTConfig(**own, **checked(training.trl))
+    arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
+    shutil.rmtree(arguments.output_dir, ignore_errors=True)
+    return arguments
+
+
+def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcome:
+    best = state.best_global_step or state.global_step
+    return Outcome(
+        step=state.global_step,
+        steps=state.max_steps,
+        best=best,
+        evaluation=last_evaluation(logs for logs in state.log_history if logs["step"] <= best),
+        # A run that ends sooner and was not asked to has stopped early.
+        finished=state.global_step >= state.max_steps or request < Request.SAVE_AND_STOP,
+        limit_reached=request == Request.STOP_AT_LIMIT,
+    )
+
+
+def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
+    """The content of the run's COMPLETE.json."""
+    return {
+        "run": run.name,
+        "steps": outcome.step,
+        "base_model": recipe.model.name,
+        "commits": recipe.commits,
+        "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
+        "answers": outcome.answers,
+        "before": outcome.before,
+        "gain": _gain(outcome),
+        "not_good": recipe.evaluation.not_good(outcome.answers or {}, outcome.before),
+    }
+
+
+def _gain(outcome: Outcome) -> dict[str, float] | None:
+    """By how much the training raised each figure that has a share of the rows, and the loss on them."""
+    if not outcome.answers or not outcome.before:
+        return None
+    after = dict(outcome.answers)
+    if outcome.evaluation:
+        after["eval_loss"] = outcome.evaluation.eval_loss
+    names = [name for name in after if name in COMPARED and name in outcome.before]
+    return {name: after[name] - outcome.before[name] for name in names}
+
+
+def _workspace(run: RunFolder) -> Path:
+    """A directory for each run on a node, the same for all processes of the node."""
+    identity = hashlib.sha256(run.folder.uri.encode()).hexdigest()[:12]
+    path = Path(tempfile.gettempdir(), "finetune", f"{run.name}-{identity}")
+    path.mkdir(parents=True, exist_ok=True)
+    return path

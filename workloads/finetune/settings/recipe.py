@@ -1,0 +1,204 @@
+"""Recipes, read from YAML into the models of `sections.py`.
+
+Nothing heavy is imported here, so a wrong key is reported in a fraction of a second.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import ValidationError, model_validator
+
+from finetune.settings.contradictions import contradictions, for_all_weights, placeholder_problems
+from finetune.settings.sections import Data, Evaluation, Lora, Model, Section, Training
+from shared.recipe_file import checked, find, load, parsed, section_in
+
+RECIPES = Path(__file__).parents[1] / "recipes"
+# GPU memory that a step of each recipe takes, as `make gpu-fit` computed it.
+FIT = RECIPES / "fit.json"
+# The same of the user's own recipes. git ignores it.
+OWN_FIT = RECIPES / "own-fit.json"
+# Begins the name of a data file that is below the run's --storage: a stack uploads files of the user there.
+STORAGE = "storage://"
+
+
+class Recipe(Section):
+    """Everything that decides the result of a run, except the number of processes."""
+
+    model: Model
+    lora: Lora | None = None
+    data: Data
+    training: Training = Training()
+    evaluation: Evaluation = Evaluation()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_defaults_of_all_weights(cls, tree: Any) -> Any:
+        return for_all_weights(tree)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> "Recipe":
+        problems = [*placeholder_problems(self.data), *contradictions(self)]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe in plain values, for the record of a run."""
+        return self.model_dump()
+
+    @property
+    def results(self) -> list[str]:
+        """The folders that a run publishes."""
+        return ["adapter"] * bool(self.lora) + ["model"] * (self.training.result == "model")
+
+    @property
+    def memory_digest(self) -> str:
+        """Digest of everything that the GPU memory of a step depends on, except max_length."""
+        fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
+        parts = {
+            "model": self.model.model_dump(include={"name", "quantization", "precision"}),
+            "lora": self.lora
+            and self.lora.model_dump(
+                include={"rank", "dropout", "target_modules"}
+                | ({"target_parameters"} if self.lora.target_parameters else set())
+            ),
+            "training": self.training.model_dump(
+                include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
+                | ({"trl"} if self.training.trl else set())
+            ),
+            # No sequence of text is longer than max_length, so then the rows do not matter.
+            "rows": {} if self.training.max_length else fills,
+        }
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def commits(self) -> dict[str, str | None]:
+        """The revision of the model and of the data set."""
+        return {"model": self.model.revision, "data": self.data.revision}
+
+    @property
+    def sources(self) -> dict[str, Model | Data]:
+        """The sections whose source is on the Hub."""
+        sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
+        return {name: source for name, source in sections.items() if source.on_hub}
+
+    def shared_by(self, processes: int, meant_for: int) -> "Recipe":
+        """The recipe of a run on `processes` processes, if its batch is meant for `meant_for` of them.
+
+        A step has the same rows. It has fewer or more batches, or smaller ones, but never larger ones, which
+        would take more memory.
+
+        Raises ValueError when the processes cannot share the rows of a step equally.
+        """
+        training = self.training
+        rows, rest = divmod(training.batch_size * training.accumulation_steps * meant_for, processes)
+        if rest:
+            raise ValueError(
+                f"a step has {meant_for} x {training.accumulation_steps} batches of {training.batch_size}, "
+                f"which {processes} processes cannot share equally"
+            )
+        batch = max(size for size in range(1, training.batch_size + 1) if rows % size == 0)
+        changes = {"batch_size": batch, "accumulation_steps": rows // batch}
+        return self.model_copy(update={"training": training.model_copy(update=changes)})
+
+    def in_storage(self, storage: str) -> "Recipe":
+        """The same recipe, with the data files that a stack uploaded where they are below `storage`."""
+        files = [
+            file.replace(STORAGE, f"{storage.rstrip('/')}/", 1) if file.startswith(STORAGE) else file
+            for file in self.data.files
+        ]
+        return self.with_files(files)
+
+    def with_files(self, files: list[str]) -> "Recipe":
+        """The same recipe with other names of its data files."""
+        return self.model_copy(update={"data": self.data.model_copy(update={"files": files})})
+
+    def at(self, commits: Mapping[str, str | None]) -> "Recipe":
+        """The same recipe, with its sources at these commits."""
+        pinned = {
+            name: getattr(self, name).model_copy(update={"revision": revision})
+            for name, revision in commits.items()
+            if revision
+        }
+        return self.model_copy(update=pinned)
+
+
+def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a shipped recipe by name, or any file by path: a path ends in .yaml or contains a slash.
+
+    Args:
+        overrides: KEY=VALUE with a dotted key, such as training.epochs=1. They replace what the file says.
+
+    Raises:
+        RecipeError: With every problem at once.
+    """
+    path = find(name_or_path, RECIPES)
+    tree = _with_files_beside(load(path), path.resolve().parent)
+    problems: list[str] = []
+    for override in overrides:
+        problems += _override(tree, override)
+    return checked(Recipe, tree, path, problems)
+
+
+def _with_files_beside(tree: Any, folder: Path) -> Any:
+    """The tree of a recipe with absolute paths of its data files."""
+    if not isinstance(tree, dict) or not isinstance(data := tree.get("data"), dict):
+        return tree
+    files = data.get("files")
+    if not isinstance(files, list):
+        return tree
+    paths = [
+        str(folder / file) if isinstance(file, str) and file and "://" not in file else file for file in files
+    ]
+    return {**tree, "data": {**data, "files": paths}}
+
+
+def with_defaults(tree: Any) -> Any:
+    """A recipe that an earlier version of this package recorded, with the keys that are newer."""
+    try:
+        return Recipe.model_validate(tree).to_dict()
+    except ValidationError:
+        return tree
+
+
+def _override(tree: object, text: str) -> Iterator[str]:
+    """Put KEY=VALUE into the tree of a recipe, or yield what is wrong with it."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        yield f"{text!r} must be KEY=VALUE, for example training.epochs=1"
+        return
+    *sections, name = key.split(".")
+    kind: Any = Recipe
+    for part in (*sections, name):
+        kind = _type_of(part, kind)
+    for part in sections:
+        # A section without a value is as good as none.
+        if isinstance(tree, dict) and tree.get(part) is None:
+            tree[part] = {}
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    if isinstance(tree, dict):
+        tree[name] = _value(kind, value)
+    else:
+        yield f"unknown key {key}"
+
+
+def _type_of(key: str, kind: Any) -> Any:
+    """The type of a key in a section, or of a value in a mapping. None for a key that does not exist."""
+    if section := section_in(kind):
+        fields = section.model_fields
+        return fields[key].annotation if key in fields else None
+    return (get_args(kind) or (None,))[-1]
+
+
+def _value(kind: Any, text: str) -> Any:
+    """The value of an override: a text as it is, anything else as YAML."""
+    parts = get_args(kind)
+    if type(None) in parts and text in ("null", ""):
+        return None
+    takes_text = str in (kind, *parts) or any(str in get_args(part) for part in parts)
+    if takes_text and get_origin(kind) not in (dict, list):
+        return text
+    return parsed(text)

@@ -1,0 +1,285 @@
+"""The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+from finetune.settings.contradictions import with_fields
+from finetune.settings.conversations import conversation
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+# A text that may be left out: then it is empty.
+MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Source(Section):
+    """A model or a data set, from the Hugging Face Hub or a directory."""
+
+    name: Text = Field(description="A Hugging Face id or a directory.")
+    revision: Text | None = Field(
+        None,
+        description="Branch, tag or commit on the Hub. A run keeps the commit with which it began.",
+    )
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the name is an id of the Hub and not a directory."""
+        return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
+
+
+class Model(_Source):
+    """The base model, and how its weights are held."""
+
+    kind: ClassVar = "model"
+
+    quantization: Literal["nf4", "none"] = Field(
+        "none", description="nf4 holds the base model's weights in 4 bits, which takes less memory."
+    )
+    precision: Literal["bf16", "fp32"] = Field(
+        "bf16",
+        description="Number format of the computation, and of frozen weights. Weights that are trained are "
+        "held in fp32.",
+    )
+
+
+class Lora(Section):
+    """The adapter. A recipe without this section trains all weights of the language model."""
+
+    rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
+    alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step drops.")
+    target_modules: Text | None = Field(
+        None,
+        description="Layers that get an adapter: a regular expression over full module names. By default "
+        "every linear layer of the language model but its head and the routers of experts.",
+    )
+    target_parameters: list[Text] = Field(
+        [],
+        description="Parameters that get an adapter besides, by the ends of their names: the experts of a "
+        "mixture are no layers, such as mlp.experts.gate_up_proj. They need dropout 0.",
+    )
+
+
+class Data(_Source):
+    """The rows, and the columns from which a conversation is made."""
+
+    kind: ClassVar = "dataset"
+
+    name: MaybeText = Field(
+        "", description="A Hugging Face id or a directory. Leave it out when you name files."
+    )
+    config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
+    files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
+        [],
+        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE, or paths, "
+        "which begin at the recipe's folder. A stack uploads files of your disk to its bucket.",
+    )
+    split: Text = Field("train", description="The split that rows are drawn from.")
+    rows: PositiveInt | None = Field(None, description="Rows to draw for training. By default all.")
+    test_rows: NonNegativeInt = Field(
+        0,
+        description="Rows to hold out for evaluation, besides those for training. The training's seed draws "
+        "both.",
+    )
+    image: Text | None = Field(
+        None, description="Column with the pictures. Leave it out for conversations of text."
+    )
+    messages: Text | None = Field(
+        None,
+        description="Column of whole conversations, lists of role and content, in place of reply and prompt. "
+        "Every reply is trained, also one that calls tools.",
+    )
+    tools: Text | None = Field(
+        None,
+        description="Column with the tools that a conversation of messages may call: a list of JSON "
+        "schemas, or its JSON text.",
+    )
+    reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
+    fields: dict[str, str] = Field(
+        {},
+        description="Placeholders of prompt, and the column that fills each of them. By default a "
+        "placeholder is the name of its column.",
+    )
+    system: Text | None = Field(None, description="A system message before every prompt.")
+    prompt: MaybeText = Field("", description="The user's message, with {placeholders} that fields names.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_columns(cls, tree: Any) -> Any:
+        return with_fields(tree)
+
+    @property
+    def title(self) -> str:
+        """The data set's name, or its files, for messages."""
+        return self.name or ", ".join(self.files)
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns that hold text."""
+        if self.messages:
+            return [self.messages, *([self.tools] if self.tools else [])]
+        return [*self.fields.values(), self.reply]
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column the data set must have."""
+        return [*self.texts, *([self.image] if self.image else [])]
+
+    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The turns of a row, empty if the run leaves it out. Raises ValueError if the run ends at it."""
+        return conversation(self, row)
+
+
+class Training(Section):
+    """Length, batch, optimizer, and what is saved on the way. Steps are optimizer steps."""
+
+    epochs: PositiveInt = Field(1, description="How often the run sees every row.")
+    batch_size: PositiveInt = Field(
+        1, description="Rows per process and forward pass. With packing it counts sequences."
+    )
+    accumulation_steps: PositiveInt = Field(1, description="Forward passes per optimizer step.")
+    packing: bool = Field(
+        False, description="Whether rows of text are laid end to end in sequences of max_length tokens."
+    )
+    max_length: PositiveInt | None = Field(
+        None, description="Greatest number of tokens of a sequence. Longer rows of text are left out."
+    )
+    learning_rate: PositiveFloat = Field(
+        2e-4, description="The highest learning rate of the schedule. Without lora it is 1e-5 by default."
+    )
+    schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = Field(
+        "cosine", description="How the learning rate changes from the first step to the last."
+    )
+    warmup_steps: float = Field(
+        0.0, ge=0, description="Steps in which the learning rate rises. Below 1 it is a share of all steps."
+    )
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay.")
+    optimizer: Literal["adamw_torch_fused", "adamw_torch"] = Field(
+        "adamw_torch_fused", description="The optimizer, as transformers calls it."
+    )
+    max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm at most.")
+    gradient_checkpointing: bool = Field(
+        True, description="Whether activations are computed twice to take less memory."
+    )
+    sharding: Literal["none", "fsdp2"] = Field(
+        "none", description="fsdp2 shards the base model over the processes."
+    )
+    seed: NonNegativeInt = Field(42, description="Seed of everything that is random.")
+    data_seed: NonNegativeInt | None = Field(
+        None, description="Seed that draws the rows and orders them. By default seed."
+    )
+    loader_processes: NonNegativeInt = Field(1, description="Processes that prepare batches, per process.")
+    log_every_steps: PositiveInt = Field(5, description="Steps from one line of metrics to the next.")
+    report_to: list[Text] = Field(
+        [],
+        description="Trackers as transformers calls them: tensorboard, wandb, or others that the image has.",
+    )
+    evaluate_every_steps: PositiveInt | None = Field(
+        None,
+        description="Steps from one evaluation of the test rows to the next. By default there is one, at the "
+        "end.",
+    )
+    load_best_model_at_end: bool = Field(
+        False, description="Publish what had the lowest evaluation loss, not what was last."
+    )
+    early_stopping_patience: PositiveInt | None = Field(
+        None, description="Evaluations in a row without a lower loss after which the run ends."
+    )
+    save_every_steps: PositiveInt = Field(25, description="Steps from one checkpoint to the next.")
+    checkpoints_to_keep: PositiveInt = Field(2, description="The newest checkpoints that stay in the bucket.")
+    result: Literal["adapter", "model"] = Field(
+        "adapter",
+        description="adapter publishes the adapter. model also publishes the base model with the adapter "
+        "merged into it. Without lora it is model.",
+    )
+    push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
+    hub_model_id: Text | None = Field(
+        None, description="The Hub's repository for the result. It is made if there is none."
+    )
+    hub_private_repo: bool = Field(True, description="Whether a repository that is made is private.")
+    trl: dict[str, Any] = Field(
+        {},
+        description="Other settings of trl's SFTConfig, by its names and passed on as they are, such as "
+        "neftune_noise_alpha. A setting that this recipe has a key for is refused here.",
+    )
+
+    @property
+    def rows_seed(self) -> int:
+        """The seed that draws the rows and orders them."""
+        return self.seed if self.data_seed is None else self.data_seed
+
+
+class Evaluation(Section):
+    """Answers to held-out rows, judged at the end of a run."""
+
+    judge: Literal["sql", "emoji", "text"] = Field(
+        "text",
+        description="How an answer is compared with the row's reply. sql runs both queries in tables of the "
+        "row's own schema. emoji and text count the emoji or words that both have.",
+    )
+    rows: NonNegativeInt = Field(0, description="Greatest number of test rows to answer. By default none.")
+    max_new_tokens: PositiveInt = Field(256, description="Greatest number of tokens of an answer.")
+    every_steps: PositiveInt | None = Field(
+        None,
+        description="Steps from one answering of the test rows to the next. By default only the end has one.",
+    )
+    before: bool = Field(
+        True,
+        description="Whether the untrained model answers the same rows before the first step, so that you "
+        "see what the training gave.",
+    )
+    good: dict[
+        Literal["execution_accuracy", "exact", "overlap", "better_than_base"],
+        Annotated[float, Field(ge=0, le=1)],
+    ] = Field(
+        {},
+        description="Lowest figures of a good run. better_than_base says by how much the first figure must "
+        "be above the untrained model's. No service serves a complete run below them.",
+    )
+
+    def not_good(self, figures: Mapping[str, float], before: Mapping[str, float] | None = None) -> str | None:
+        """Why a run is not good, or None.
+
+        Args:
+            figures: The figures of its answers.
+            before: The same of the untrained model, None if it did not answer.
+        """
+        least = dict(self.good)
+        margin = least.pop("better_than_base", None)
+        reasons = [
+            f"{name} {figures[name]:.6g} is below {lowest:g}"
+            for name, lowest in least.items()
+            if figures[name] < lowest
+        ]
+        first = "execution_accuracy" if self.judge == "sql" else "overlap"
+        if margin is not None and not before:
+            reasons.append("the untrained model has not answered, and good.better_than_base compares with it")
+        # Differences of decimal fractions are not exact.
+        elif margin is not None and before and figures[first] - before[first] < margin - 1e-9:
+            reasons.append(
+                f"{first} {figures[first]:.6g} is not {margin:g} above the untrained model's "
+                f"{before[first]:.6g}"
+            )
+        return ", ".join(reasons) or None

@@ -1,0 +1,47 @@
+"""The user's own files of rows, on a disk or in a bucket: downloaded, and known by their version."""
+
+import re
+from pathlib import Path
+
+from finetune.settings.sections import Data
+from finetune.storage.folder import Folder
+from shared.errors import InputError
+from shared.files import written_whole
+
+# The folder of a file that a stack uploaded. An object that comes back after a `destroy` has another
+# generation and the same bytes.
+BY_CONTENT = re.compile(r"/(sha256-[0-9a-f]{16})/")
+
+
+def version(file: str) -> str:
+    """FILE#VERSION. The version of an object is its generation, that of a file on a disk its checksum."""
+    folder = Folder(file)
+    number = folder.first_access(folder.version)
+    if number is None:
+        raise InputError(f"data file {file} does not exist")
+    by_content = BY_CONTENT.search(file)
+    return f"{file}#{by_content[1] if by_content else number}"
+
+
+def at_hand(data: Data) -> Data:
+    """The same with its files on this disk, named after them. Raises InputError for one that has changed."""
+    files = []
+    for file in data.files:
+        now = version(file)
+        if data.revision and now not in data.revision:
+            raise InputError(
+                f"data file {file} has changed since the run began: put back what it was, or give this one a "
+                "--run of its own"
+            )
+        files.append(_fetched(file, now) if file.startswith("gs://") else file)
+    return data.model_copy(update={"name": data.title, "files": files})
+
+
+def _fetched(file: str, now: str) -> str:
+    from datasets.config import HF_DATASETS_CACHE
+
+    folder, target = Folder(file), Path(HF_DATASETS_CACHE, now.removeprefix("gs://"), Path(file).name)
+    if not target.exists():
+        with written_whole(target) as part:
+            folder.first_access(lambda: folder.download("", part))
+    return str(target)

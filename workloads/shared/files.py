@@ -1,0 +1,139 @@
+"""The text files of a run's directory, in a bucket or on a disk."""
+
+import json
+import math
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from shared.errors import InputError, one_line
+
+if TYPE_CHECKING:
+    # Only the process that trains has the library.
+    from shared.exporter import Exporter
+
+# Cloud Storage accepts about one write a second to one object.
+SECONDS_BETWEEN_WRITES = 1.0
+# No writer takes as long as this, and clocks of machines that share a disk differ by less.
+SECONDS_UNTIL_STALE = 3600.0
+
+
+class TextFiles(Protocol):
+    """The text files of a run. Each trainer's RunFolder or Folder implements it."""
+
+    def read_text(self, name: str) -> str | None:
+        """The file's text, or None when there is no such file."""
+        ...
+
+    def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
+        """Replace a file. No reader sees it half written. A write that is repeated soon is not `patient`."""
+        ...
+
+
+class MetricsLog:
+    """`metrics.jsonl` of a run. Each write replaces it, since an object in a bucket cannot be appended to."""
+
+    FILE = "metrics.jsonl"
+
+    def __init__(
+        self,
+        files: TextFiles,
+        from_step: int,
+        clock: Callable[[], float] = time.monotonic,
+        exporter: "Exporter | None" = None,
+    ):
+        """Keep an earlier process's lines up to `from_step`. Later steps will be logged again.
+
+        With an `exporter` Prometheus sees the newest value of everything that is logged.
+        """
+        self._files, self._clock, self._exporter = files, clock, exporter
+        earlier = (files.read_text(self.FILE) or "").splitlines()
+        steps = [_step(line) for line in earlier]
+        if broken := steps.count(None):
+            print(f"{self.FILE} has {broken} lines that are not whole: they are left out", flush=True)
+        self._lines = [
+            line for line, step in zip(earlier, steps, strict=True) if step is not None and step <= from_step
+        ]
+        self._written = float("-inf")
+
+    def append(self, values: dict[str, float]) -> None:
+        """Add a line. If the last write was less than a second ago, the next line takes it along."""
+        # JSON has no NaN.
+        known = {key: value if math.isfinite(value) else None for key, value in values.items()}
+        self._lines.append(json.dumps(known))
+        if self._exporter:
+            self._exporter.show(values)
+        if self._clock() - self._written >= SECONDS_BETWEEN_WRITES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write all lines so far."""
+        write_or_say(self._files, self.FILE, "".join(f"{line}\n" for line in self._lines))
+        self._written = self._clock()
+
+
+@contextmanager
+def written_whole(target: Path) -> Generator[Path]:
+    """A path beside `target` to write to. At the end of the block the file there takes `target`'s place.
+
+    The path is unique, since several nodes that share a disk may write the same file at once. After an
+    exception the file is removed.
+    """
+    part = target.with_name(f"{target.name}.{uuid4().hex}.part")
+    try:
+        yield part
+        part.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+
+
+def remove_stale_parts(parts: Iterable[Path]) -> None:
+    """Delete those files of `written_whole` whose writer must have been killed: they are an hour old."""
+    for part in parts:
+        # Another node may delete it at the same time.
+        with suppress(OSError):
+            if part.is_file() and time.time() - part.stat().st_mtime > SECONDS_UNTIL_STALE:
+                part.unlink()
+
+
+def _step(line: str) -> int | None:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def read_json(files: TextFiles, name: str) -> dict[str, Any]:
+    """The content of a JSON file of the run, empty when there is none.
+
+    Raises InputError when it is half written.
+    """
+    try:
+        return json.loads(files.read_text(name) or "{}")
+    except ValueError as error:
+        raise InputError(
+            f"{name} in the run's folder is damaged: restore it, or delete it and the run writes it anew"
+        ) from error
+
+
+def write_or_say(files: TextFiles, name: str, text: str) -> None:
+    """Replace a file that is written again soon. A failure is printed, and the next write makes up for it."""
+    try:
+        files.write_text(name, text, patient=False)
+    except OSError as error:
+        print(f"{name} cannot be written: {one_line(error)}", flush=True)
+
+
+def differences(old: Any, new: Any, key: str = "") -> list[str]:
+    """The dotted keys at which two records of a run differ, as a recipe's author writes them."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = []
+        for part in {*old, *new}:
+            names += differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
+        return names
+    return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]
