@@ -16,7 +16,7 @@ from operations import findings, plan
 from operations.checks.accounts import check_accounts
 from operations.checks.bucket import check_bucket
 from operations.checks.data import check_data
-from operations.checks.hub import check_hub, token_of
+from operations.checks.hub import check_chat_template, check_hub, token_of
 from operations.checks.images import check_images
 from operations.checks.key import check_key
 from operations.checks.names import check_names
@@ -59,6 +59,7 @@ CHECKS: Final[dict[str, Check]] = {
     "served run": check_served_run,
     "network": check_network,
     "Hugging Face": check_hub,
+    "template": check_chat_template,
     "data": check_data,
     "images": check_images,
     "run limit": check_run_limit,

@@ -1,6 +1,7 @@
-"""Checks at the Hugging Face Hub: the token, the licences of the models, the data sets."""
+"""Checks at the Hugging Face Hub: the token, the licences of the models, the data sets, a chat template."""
 
 import http.client
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -30,6 +31,9 @@ from operations.plan import StackPlan
 
 _TIMEOUT_S: Final = 20.0
 _VIEWER: Final = "https://datasets-server.huggingface.co"
+# A processor's template has a file of its own in both forms. An older tokenizer's is in its settings.
+_TEMPLATE_FILES: Final = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+_TEMPLATE: Final = "chat_template"
 
 
 def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -72,6 +76,35 @@ def check_hub(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         )
 
 
+def check_chat_template(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """Checks that a run can write its rows as the model's conversations. Says nothing if the Hub does not."""
+    model: Any = getattr(plan.recipe, "model", None)
+    if not hasattr(model, _TEMPLATE):
+        return
+    if plan.recipe.data.text:
+        yield fine("the recipe trains plain texts, which need none")
+    elif model.chat_template:
+        yield fine(f"the recipe borrows {model.chat_template}")
+    elif model.on_hub:
+        contents = [_content_of(plan, clients, model.name, model.revision, file) for file in _TEMPLATE_FILES]
+        if any(contents[:-1]) or _names_one(contents[-1]):
+            yield fine(f"model {model.name} has one")
+        elif contents[-1] is not None:
+            yield problem(
+                f"model {model.name} has no chat template, as base models have none",
+                "set model.chat_template to the name of one, such as gemma3, or take an instruction-tuned "
+                "model; data.text trains plain texts without one",
+            )
+
+
+def _names_one(settings: str | None) -> bool:
+    try:
+        tree = json.loads(settings or "{}")
+    except ValueError:
+        return True
+    return bool(tree.get(_TEMPLATE)) if isinstance(tree, dict) else True
+
+
 def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[str, Any]:
     """The answer of the Hub's viewer of data sets, empty without a usable one. It lacks some data sets.
 
@@ -86,6 +119,21 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     except (httpx2.HTTPError, *ODD_ANSWER):
         return {}
     return answer if isinstance(answer, dict) else {}
+
+
+def _content_of(plan: StackPlan, clients: Clients, model: str, revision: str | None, file: str) -> str | None:
+    """The text of a file of a model. Empty if the model has no such file, None without a usable answer."""
+    server = f"{clients.endpoint}/huggingface" if clients.endpoint else huggingface_hub.constants.ENDPOINT
+    huggingface_hub.set_client_factory(_client)
+    headers = build_hf_headers(token=token_of(plan) or False)
+    address = huggingface_hub.hf_hub_url(model, file, revision=revision, endpoint=server)
+    try:
+        response = huggingface_hub.get_session().get(address, headers=headers)
+        if response.status_code == http.client.NOT_FOUND:
+            return ""
+        return response.text if response.status_code == http.client.OK else None
+    except (httpx2.HTTPError, *ODD_ANSWER):
+        return None
 
 
 def token_of(plan: StackPlan) -> str:

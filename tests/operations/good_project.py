@@ -294,6 +294,9 @@ class GoodProject:
         self.server.plant_page(WHOAMI, Page(content={"name": OWNER}, rejected=unknown))
         for kind, name, _ in repositories(plan):
             self.server.plant_page(access(kind, name), Page(content={}))
+            if kind == "model":
+                self.server.plant_page(file_of(name, "tokenizer_config.json"), Page(content={}))
+                self.server.plant_page(file_of(name, "chat_template.jinja"), Page(content="{{ messages }}"))
         data = getattr(plan.recipe, "data", None)
         if data and data.on_hub:
             self.rows(data, dict.fromkeys(data.columns, "words"))
@@ -339,6 +342,11 @@ def manifest(uri: str) -> str:
 def access(kind: str, name: str) -> str:
     """Address at which the Hub says whether a model or data set may be downloaded."""
     return f"huggingface/api/{kind}s/{name}/auth-check"
+
+
+def file_of(model: str, file: str) -> str:
+    """Address at which the Hub has a file of a model."""
+    return f"huggingface/{model}/resolve/main/{file}"
 
 
 def _quotas(amounts: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:

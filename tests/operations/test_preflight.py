@@ -19,6 +19,7 @@ from tests.operations.good_project import (
     WHOAMI,
     GoodProject,
     access,
+    file_of,
     manifest,
 )
 from tests.operations.google_server import (
@@ -44,10 +45,21 @@ RESERVING = f"{RESERVED} capacity.reservation=my-reservation"
 SHARING = f"{RESERVED} capacity.reservation=projects/owner-project/reservations/my-reservation"
 OWN_ROWS = "examples/own-data/my-rows.yaml"
 IN_A_BUCKET = '{"data.files":["gs://team/rows.jsonl"]}'
+BORROWED = '{"model.chat_template":"gemma3"}'
 MIRROR, OF_HUB = "us-docker.pkg.dev/team-images/mirror", pins.VLLM_IMAGE.partition("/")[2]
 SERVER = f"docker.io/team/vllm@sha256:{'b' * 64}"
 # Topics on which nothing is said of stacks without such a thing.
-OPTIONAL = ("program", "accounts", "key", "reservation", "network", "names", "bucket", "served run")
+OPTIONAL = (
+    "program",
+    "accounts",
+    "key",
+    "reservation",
+    "network",
+    "names",
+    "bucket",
+    "served run",
+    "template",
+)
 ON_SPOT = f"{NEUTRAL} capacity.type=spot imageUri={IMAGE}"
 
 
@@ -66,6 +78,12 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
 def shown(*rows: dict[str, Any]) -> Change:
     """The rows of a recipe's data set at the Hub."""
     return lambda project: project.rows(planned(NEUTRAL_RUN).recipe.data, *rows)
+
+
+def in_its_settings(project: GoodProject) -> None:
+    """The template stands where older repositories have it."""
+    answering(file_of(MODEL, "chat_template.jinja"), 404)(project)
+    saying(file_of(MODEL, "tokenizer_config.json"), {"chat_template": "{{ messages }}"})(project)
 
 
 def in_bucket(content: bytes, size: int = 0) -> Change:
@@ -268,6 +286,18 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
             PROBLEM,
             "team/chat has no revision v2",
         )
+    ],
+    (NEUTRAL, "template"): [
+        (nothing, OK, f"model {MODEL} has one"),
+        (
+            answering(file_of(MODEL, "chat_template.jinja"), 404),
+            PROBLEM,
+            "has no chat template, as base models have none\nset model.chat_template to the name of one",
+        ),
+        (in_its_settings, OK, f"model {MODEL} has one"),
+    ],
+    (f"{NEUTRAL} recipeSet={BORROWED}", "template"): [
+        (nothing, OK, "the recipe borrows gemma3"),
     ],
     (f"tpu-maxtext imageUri={IMAGE}", "data"): [(nothing, OK, "the recipe names no rows")],
     (NEUTRAL_RUN, "data"): [

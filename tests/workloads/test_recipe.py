@@ -206,7 +206,7 @@ def text_tree(**training: Any) -> dict[str, Any]:
         ("data", {"name": "", "files": ["a.jsonl"], "config": "b"}, "data.config is of a data set, and"),
         ("data", {"name": "", "files": ["a.jsonl"], "revision": "b"}, "data.revision is of the Hub, and"),
         ("data", {"messages": "messages"}, "data.messages are whole conversations of text; fields, image, "),
-        ("data", {"prompt": "", "fields": {}}, "data.reply and data.prompt, or data.messages, must be given"),
+        ("data", {"prompt": "", "fields": {}}, "data.reply and data.prompt, or data.messages, or data.text,"),
     ],
 )
 def test_text_settings_that_make_no_sense_are_refused(

@@ -52,16 +52,17 @@ class Plan:
     def lines(self, recipe: Recipe, processes: int) -> list[str]:
         """The plan for people, a line per subject."""
         data, training, model = recipe.data, recipe.training, recipe.model
-        prefix = f"the {self.prefix} that every row begins with once a batch"
-        packed = f" packed to {training.max_length} tokens, {prefix}" if training.packing else ""
+        prefix = f", the {self.prefix} that every row begins with once a batch" if self.prefix else ""
+        packed = f" packed to {training.max_length} tokens{prefix}" if training.packing else ""
+        subject, texts, kind = ("chunks", "texts ", "") if data.text else ("rows  ", "", " of replies")
         share = self.trainable / self.parameters
         at_model, at_data = (f" at {source.revision}" if source.revision else "" for source in (model, data))
         return [
             f"model      {model.name}{at_model}, {self.parameters:,} parameters, "
             f"quantization {model.quantization}",
             f"trainable  {self.trainable:,} parameters, {share:.2%}",
-            f"rows       {self.rows:,} of {data.title}{at_data}, {self.test_rows:,} held out",
-            f"tokens     {self.tokens:,}, of these {self.reply_tokens:,} of replies, which are trained",
+            f"{subject}     {self.rows:,} of {data.title}{at_data}, {self.test_rows:,} {texts}held out",
+            f"tokens     {self.tokens:,}, of these {self.reply_tokens:,}{kind}, which are trained",
             f"sequences  {self.sequences:,}{packed}",
             f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
             f"accumulation {training.accumulation_steps}, processes {processes}",
@@ -95,14 +96,15 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         with tempfile.TemporaryDirectory() as workspace:
             sft_arguments(recipe, Path(workspace))
     files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
-    processor = load_processor(str(files), pictures=recipe.data.image is not None)
+    pictures = recipe.data.image is not None
+    processor = load_processor(str(files), pictures, template=recipe.model.chat_template)
     tokenizer = getattr(processor, "tokenizer", processor)
     about_day = day.line(tokenizer.chat_template, day.today())
     for line in filter(None, (missing_stop(tokenizer, files, recipe.training.result), about_day)):
         print(line)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     training, prefix = recipe.training, []
-    if recipe.data.image is not None:
+    if pictures:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]
     else:
         length, known = training.max_length, vocabulary(config_in_cache(recipe.model))
@@ -123,7 +125,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
         trainable=trainable,
-        shown=tuple(first_row(rows, processor, pictures=recipe.data.image is not None)),
+        shown=tuple(first_row(rows, processor, pictures)),
     )
 
 

@@ -13,6 +13,7 @@ from finetune.model.loading import load_model, load_processor
 from finetune.results.result import load_trained
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations
+from finetune.rows.texts import token_lists
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
 from shared.errors import InputError
@@ -79,7 +80,10 @@ def _published(folder: Path) -> Any:
 def _tokens(recipe: Recipe) -> torch.Tensor:
     """The beginning of a row of text. A picture is left out, since its tokens alone mean nothing."""
     rows, _ = load_conversations(recipe.data, recipe.training.rows_seed)
-    processor = load_processor(recipe.model.name, pictures=recipe.data.image is not None)
+    pictures = recipe.data.image is not None
+    processor = load_processor(recipe.model.name, pictures, template=recipe.model.chat_template)
+    if recipe.data.text:
+        return torch.tensor([token_lists(rows.select([0]), processor)[0][:TOKENS]])
     row = rows[0]
     template = ChatTemplate(getattr(processor, "tokenizer", processor))
     return torch.tensor(

@@ -21,6 +21,8 @@ LOOKED_AT = 200
 # Rows of a trial that packs them, which fill three sequences or more.
 PACKED = 12
 TEST_ROWS = 2
+# Characters of a plain text, and half the tokens of its chunks.
+CHARACTERS, CHUNK = 200, 16
 ANSWER = 8
 # So high that three steps show in what the model writes.
 RATE = 0.01
@@ -32,11 +34,12 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     batch = min(recipe.training.batch_size, 2)
     accumulation = min(recipe.training.accumulation_steps, 2 // batch)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
-    processor = load_processor(str(model), pictures=recipe.data.image is not None)
+    pictures = recipe.data.image is not None
+    processor = load_processor(str(model), pictures, template=recipe.model.chat_template)
     count = PACKED if packs else STEPS * batch * accumulation
     chosen, longest = _short_rows(rows, recipe, processor, count)
     held_out = test_rows.select(range(min(TEST_ROWS, len(test_rows)))) if test_rows else None
-    _write_rows(folder / "rows.parquet", rows.select(chosen), held_out)
+    _write_rows(folder / "rows.parquet", rows.select(chosen), held_out, recipe.data.text)
     tree = recipe.to_dict()
     tree["model"] |= {"name": str(model), "revision": None}
     tree["data"] |= {
@@ -81,6 +84,9 @@ def _short_rows(rows: "Dataset", recipe: Recipe, processor: Any, count: int) -> 
     """The places of the shortest of the first rows, and the number of tokens of the longest of these."""
     if recipe.data.image:
         return [*range(min(count, len(rows)))], 0
+    if recipe.data.text:
+        # Short enough that texts are cut into chunks.
+        return [*range(min(count, len(rows)))], CHUNK
     template, limit = ChatTemplate(processor), recipe.training.max_length
     tokens = []
     for at in range(min(LOOKED_AT, len(rows))):
@@ -97,17 +103,19 @@ def _short_rows(rows: "Dataset", recipe: Recipe, processor: Any, count: int) -> 
 
 def _length(recipe: Recipe, packs: bool, longest: int) -> int | None:
     """The length of a sequence: two rows, so that a pack has several."""
-    if not packs or recipe.training.max_length is None:
+    if not (packs or recipe.data.text) or recipe.training.max_length is None:
         return recipe.training.max_length
     return min(recipe.training.max_length, 2 * longest)
 
 
-def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None") -> None:
-    """Write raw rows, with the types that the data set gives its columns."""
+def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None", text: str | None) -> None:
+    """Write raw rows, with the types that the data set gives its columns. Plain texts are cut."""
     from datasets import concatenate_datasets
 
-    parts = [part.with_format(None) for part in (rows, test_rows) if part]
-    concatenate_datasets(parts).to_parquet(file)
+    whole = concatenate_datasets([part.with_format(None) for part in (rows, test_rows) if part])
+    if text:
+        whole = whole.map(lambda row: {text: row[text][:CHARACTERS]})
+    whole.to_parquet(file)
 
 
 def _layers(pattern: str, recipe: Recipe, model: Path) -> str:

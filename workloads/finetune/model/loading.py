@@ -7,6 +7,7 @@ from finetune.model.families import auto_class, model_class, takes_pictures, tex
 from finetune.model.quantized import plain_weights, quantized_problems
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Model
+from finetune.settings.templates import TemplateName, template_text
 from shared.errors import InputError, PassingError, one_line
 
 if TYPE_CHECKING:
@@ -194,8 +195,14 @@ def load_adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
     return PeftModel.from_pretrained(load_model(model, device).to(device), str(adapter))
 
 
-def load_processor(name: str, pictures: bool, revision: str | None = None) -> Any:
-    """The model's processor, or for rows of text its tokenizer, because trl packs only with a tokenizer."""
+def load_processor(
+    name: str, pictures: bool, revision: str | None = None, template: TemplateName | None = None
+) -> Any:
+    """The model's processor, or for rows of text its tokenizer, because trl packs only with a tokenizer.
+
+    Args:
+        template: A chat template in place of the model's own.
+    """
     from transformers import AutoConfig, AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
@@ -205,7 +212,10 @@ def load_processor(name: str, pictures: bool, revision: str | None = None) -> An
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
         raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error
-    _set_padding(getattr(processor, "tokenizer", processor), rows)
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if template:
+        processor.chat_template = tokenizer.chat_template = template_text(template)
+    _set_padding(tokenizer, rows)
     return processor
 
 

@@ -16,9 +16,9 @@ from finetune.model.loading import (
     without_router_scores,
 )
 from finetune.model.quantized import method
-from finetune.rows.chat_template import ChatTemplate
-from finetune.rows.stops import TRIAL, add_stop, end_of_reply, stops
+from finetune.rows.stops import add_stop, end_of_reply, short_prompt, short_row, stops
 from finetune.settings.sections import Model
+from finetune.settings.templates import template_text
 from finetune.storage.checkpoint import RunFolder
 from finetune.storage.folder import Folder
 from shared.errors import InputError
@@ -71,13 +71,13 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
     if model.quantization == "nf4":
         base.dequantize()
     adapted: Any = PeftModel.from_pretrained(base, str(adapter)).eval()
-    tokenizer = load_processor(model.name, pictures=False, revision=model.revision)
+    tokenizer = load_processor(model.name, False, model.revision, model.chat_template)
     trained = _predicted(adapted, tokenizer)
     with adapted.disable_adapter():
         change = _distance(trained, _predicted(adapted, tokenizer))
     merged = adapted.merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    written = complete_model(published, target, device)
+    written = complete_model(model, published, target, device)
     distance = _distance(trained, _predicted(written, tokenizer))
     if distance > max(NOISE, 2 * change):
         raise InputError(
@@ -91,9 +91,8 @@ def _predicted(model: Any, tokenizer: Any) -> "torch.Tensor":
     """The logarithms of the probabilities that a model gives to each next token of a short conversation."""
     import torch
 
-    row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
     with torch.no_grad():
-        logits = model(torch.tensor([row.tokens], device=model.device)).logits[0]
+        logits = model(torch.tensor([short_row(tokenizer)], device=model.device)).logits[0]
     return logits.float().log_softmax(-1).cpu()
 
 
@@ -102,11 +101,11 @@ def _distance(expected: "torch.Tensor", other: "torch.Tensor") -> float:
     return float((expected.exp() * (expected - other)).sum(-1).mean())
 
 
-def complete_model(published: Path, target: Path, device: "torch.device") -> Any:
+def complete_model(model: Model, published: Path, target: Path, device: "torch.device") -> Any:
     """Give written weights the base model's configuration and its tokenizer. Try the result and return it.
 
     These files stay as they were published, because the server's version of transformers may be another than
-    this one. The index of the weights is written anew.
+    this one. The index of the weights is written anew, and so is a chat template that the recipe names.
     """
     for pattern in MODEL_FILES:
         for file in published.glob(pattern):
@@ -114,12 +113,17 @@ def complete_model(published: Path, target: Path, device: "torch.device") -> Any
                 shutil.copyfile(file, target / file.name)
     config = json.loads((target / "config.json").read_text())
     (target / "config.json").write_text(json.dumps(_in_bf16(config), indent=2))
+    if model.chat_template:
+        # The form of older processors.
+        (target / "chat_template.json").unlink(missing_ok=True)
+        (target / "chat_template.jinja").write_text(template_text(model.chat_template))
     add_stop(load_processor(str(target), pictures=False), target)
     return verify_model(target, published, device)
 
 
 def verify_model(directory: Path, published: Path, device: "torch.device") -> Any:
     """Load a written model, generate from it and return it. Raises RuntimeError when a server would fail."""
+    import torch
     from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
@@ -141,10 +145,10 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> An
     end = end_of_reply(tokenizer)
     if end not in stops(directory):
         raise RuntimeError(f"the model in {directory} would not stop: its replies end with token {end}")
-    prompt = ChatTemplate(tokenizer).prompt(TRIAL)
-    inputs = tokenizer(prompt, add_special_tokens=False, return_tensors="pt").to(device)
+    prompt = torch.tensor([short_prompt(tokenizer)], device=device)
     answer = model.generate(
-        **inputs,
+        prompt,
+        attention_mask=torch.ones_like(prompt),
         max_new_tokens=TRIAL_TOKENS,
         do_sample=False,
         output_logits=True,

@@ -63,7 +63,7 @@ def publish_result(
         if not recipe.lora and model is None:
             save_whole(load_saved(recipe.model, trained, arguments.device), folder)
         if not recipe.lora:
-            complete_model(published, folder, arguments.device)
+            complete_model(recipe.model, published, folder, arguments.device)
         elif recipe.training.result == "model":
             merge_adapter(recipe.model, published, trained, folder, arguments.device)
         else:

@@ -126,7 +126,10 @@ class ChatTemplate:
 
         template = self.tokenizer.chat_template
         if not template:
-            raise InputError(f"the model has no chat template; {TAKE_ANOTHER}")
+            raise InputError(
+                "the model has no chat template, as base models have none; borrow one with "
+                f"model.chat_template, such as gemma3, or {TAKE_ANOTHER}"
+            )
         if isinstance(template, dict) and "default" not in template:
             names = ", ".join(sorted(template))
             raise InputError(f"the model has several chat templates and none named default: {names}")

@@ -10,11 +10,27 @@ from shared.errors import InputError
 TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 
 
+def short_row(tokenizer: Any) -> list[int]:
+    """The tokens of a short conversation, or of a text for a model without a chat template."""
+    if not tokenizer.chat_template:
+        return tokenizer("Hello, yes")["input_ids"]
+    return ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}]).tokens
+
+
+def short_prompt(tokenizer: Any) -> list[int]:
+    """The tokens of a question, or of the beginning of a text for a model without a chat template."""
+    if not tokenizer.chat_template:
+        return tokenizer("Hello")["input_ids"]
+    return tokenizer(ChatTemplate(tokenizer).prompt(TRIAL), add_special_tokens=False)["input_ids"]
+
+
 def end_of_reply(tokenizer: Any) -> int:
-    """The token that ends a reply in the model's chat template.
+    """The token that ends a reply in the model's chat template, or a text of a model without one.
 
     Raises InputError when replies end with an ordinary text, at which no server stops.
     """
+    if not tokenizer.chat_template:
+        return tokenizer.eos_token_id
     row = ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}])
     end = [token for token, is_trained in zip(row.tokens, row.trained, strict=True) if is_trained][-1]
     if end not in tokenizer.added_tokens_decoder and end != tokenizer.eos_token_id:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
 from finetune.rows.data import tell_left_out
+from finetune.rows.texts import chunks_of, token_lists
+from finetune.settings.conversations import TEXT
 from shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,12 +23,14 @@ def to_tokens(
 ) -> "Dataset":
     """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
-    A truncated row would teach the model to stop in the middle of a sentence. Raises InputError when no row
-    is left, or when a row has a token above the model's `vocabulary`. It also does when the model's chat
-    template refuses a row, or does not keep prompt and reply apart.
+    A truncated row would teach the model to stop in the middle of a sentence. Plain texts are chunks instead.
+    Raises InputError when no row is left, or when a row has a token above the model's `vocabulary`. It also
+    does when the model's chat template refuses a row, or does not keep prompt and reply apart.
     """
     from datasets import Dataset, Features, List, Value
 
+    if max_length and TEXT in rows[0]:
+        return _chunks(rows, tokenizer, max_length, vocabulary)
     template = ChatTemplate(tokenizer)
     columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
     for start in range(0, len(rows), BATCH):
@@ -34,7 +38,7 @@ def to_tokens(
         all_tools = batch.get("tools") or [None] * len(batch["prompt"])
         for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
             row = template.row([*prompt, *completion], tools)
-            _check_vocabulary(row, tokenizer, vocabulary)
+            _check_vocabulary(row.tokens, tokenizer, vocabulary)
             if max_length is None or len(row.tokens) <= max_length:
                 columns["input_ids"].append(row.tokens)
                 columns["labels"].append(
@@ -50,11 +54,23 @@ def to_tokens(
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
-def _check_vocabulary(row: Row, tokenizer: Any, vocabulary: int | None) -> None:
+def _chunks(rows: "Dataset", tokenizer: Any, max_length: int, vocabulary: int | None) -> "Dataset":
+    """`input_ids` and `labels` of plain texts. The first token of a chunk is trained with another one."""
+    from datasets import Dataset, Features, List, Value
+
+    chunks = []
+    for tokens in token_lists(rows, tokenizer):
+        _check_vocabulary(tokens, tokenizer, vocabulary)
+        chunks += chunks_of(tokens, max_length)
+    columns = {"input_ids": chunks, "labels": [[NOT_TRAINED, *chunk[1:]] for chunk in chunks]}
+    return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+
+
+def _check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:
     """Raises InputError for a token that the tokenizer knows and the model does not."""
-    highest = max(row.tokens)
+    highest = max(tokens)
     if vocabulary is not None and highest >= vocabulary:
-        text = tokenizer.decode(row.tokens)
+        text = tokenizer.decode(tokens)
         raise InputError(
             f"the tokenizer writes {tokenizer.decode([highest])!r} as token {highest}, and the model knows "
             f"{vocabulary} tokens; it stands in the row {in_one_line(text[:200])}: leave it out of the rows, "
@@ -68,6 +84,9 @@ def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
     Raises InputError when the model's chat template does not take it.
     """
     row = rows[0]
+    if TEXT in row:
+        (tokens,) = token_lists(rows.select([0]), processor)
+        return shown(Row(tokens, [at > 0 for at in range(len(tokens))]), processor)
     if not pictures:
         conversation, template = [*row["prompt"], *row["completion"]], ChatTemplate(processor)
         lines = shown(template.row(conversation, row.get("tools")), processor)

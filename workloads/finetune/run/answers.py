@@ -63,8 +63,8 @@ class Answers(TrainerCallback):
         self.before: dict[str, float] | None = None
         # The trainer's evaluation. It exists after its callbacks.
         self.evaluate: Callable[[], dict[str, float]] | None = None
-        pictures = recipe.data.image is not None
-        self._processor = load_processor(recipe.model.name, pictures, recipe.model.revision)
+        pictures, model = recipe.data.image is not None, recipe.model
+        self._processor = load_processor(model.name, pictures, model.revision, model.chat_template)
         self._template = ChatTemplate(self._processor)
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         # A server of the result stops there too.

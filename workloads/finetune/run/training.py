@@ -219,7 +219,8 @@ def build_trainer(
 
 
 def _processor(recipe: Recipe) -> Any:
-    return load_processor(recipe.model.name, recipe.data.image is not None, recipe.model.revision)
+    model = recipe.model
+    return load_processor(model.name, recipe.data.image is not None, model.revision, model.chat_template)
 
 
 def assemble(

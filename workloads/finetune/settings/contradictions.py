@@ -23,6 +23,7 @@ _SECRET = re.compile(
     r"|xox[abpr]-|wandb_v\d_|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 _NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
+_NOT_WITH_TEXT = _NOT_WITH_MESSAGES | {"messages", "tools"}
 
 
 def with_fields(tree: Any) -> Any:
@@ -77,6 +78,8 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
     """Settings that contradict each other."""
     yield from _of_sources(recipe)
     yield from adapter_problems(recipe.lora, recipe.model.name) if recipe.lora else _of_all_weights(recipe)
+    if recipe.data.text:
+        yield from _of_texts(recipe)
     yield from _of_pictures_and_packs(recipe)
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)
@@ -98,11 +101,23 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
         yield f"data.messages are whole conversations of text; {left_out} must be left out"
     if data.tools and not data.messages:
         yield "data.tools are of whole conversations; it needs data.messages"
-    if not data.messages and not (data.reply and data.prompt):
-        yield "data.reply and data.prompt, or data.messages, must be given"
+    if not (data.messages or data.text or (data.reply and data.prompt)):
+        yield "data.reply and data.prompt, or data.messages, or data.text, must be given"
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
             yield f"{section}.revision is of the Hub, and {section}.name no id of it"
+
+
+def _of_texts(recipe: "Recipe") -> Iterable[str]:
+    """Plain texts: they have no prompts, so nothing can be asked."""
+    if recipe.data.model_dump(include=_NOT_WITH_TEXT, exclude_defaults=True):
+        yield f"data.text are texts without prompts; {', '.join(sorted(_NOT_WITH_TEXT))} must be left out"
+    if recipe.evaluation.rows:
+        yield "evaluation.rows asks for answers, and data.text has no prompts; data.test_rows gives the loss"
+    if recipe.model.chat_template:
+        yield "model.chat_template writes conversations, and data.text has none"
+    if (recipe.training.max_length or 0) < 2:
+        yield "data.text needs training.max_length, the tokens of a chunk, 2 or more"
 
 
 def _of_all_weights(recipe: "Recipe") -> Iterable[str]:

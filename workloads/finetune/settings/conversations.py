@@ -16,6 +16,8 @@ ROLES = re.compile("((system|developer) )?(user (assistant (tool )+)*assistant )
 MARKS = ("weight", "train", "trainable", "training", "loss_mask", "loss")
 # The key of a reply that is not trained.
 UNTRAINED = "untrained"
+# The column of plain texts, whatever its name in the data set.
+TEXT = "text"
 
 
 def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -29,6 +31,8 @@ def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list
         if data.tools:
             parts["tools"] = [_tools(data, row) for row in rows[data.tools]]
         return parts
+    if data.text:
+        return {TEXT: rows[data.text]}
     count = len(rows[data.reply])
     values = [{name: rows[column][row] for name, column in data.fields.items()} for row in range(count)]
     conversations: dict[str, list[Any]] = {
@@ -162,13 +166,16 @@ def _texts(data: "Data", row: Mapping[str, Any]) -> list[Any]:
         if all(turn.get(UNTRAINED) for turn in turns if turn["role"] == "assistant"):
             return [None]
         return [text_of(turn) for turn in turns if turn["role"] != "tool" and not turn.get("tool_calls")]
-    if not isinstance(row[data.reply], str | None) and not _is_gap(row[data.reply]):
-        raise ValueError(f"{data.reply} must be a text, not {row[data.reply]!r}")
+    written = data.text or data.reply
+    if not isinstance(row[written], str | None) and not _is_gap(row[written]):
+        raise ValueError(f"{written} must be a text, not {row[written]!r}")
     return list(row.values())
 
 
 def conversation(data: "Data", row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The turns of one row, without its picture. Empty for a row that is left out, since a text is empty.
+
+    A plain text is one turn, whose role is TEXT.
 
     Raises:
         ValueError: If a run ends at the row.
@@ -176,6 +183,8 @@ def conversation(data: "Data", row: Mapping[str, Any]) -> list[dict[str, Any]]:
     text_row = {column: row[column] for column in dict.fromkeys(data.texts)}
     if not is_complete(data, text_row):
         return []
+    if data.text:
+        return [{"role": TEXT, "content": row[data.text]}]
     batch = {column: [value] for column, value in text_row.items()}
     turns = to_conversations(data.model_copy(update={"image": None}), batch)
     return [*turns["prompt"][0], *turns["completion"][0]]

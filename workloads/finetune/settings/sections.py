@@ -17,6 +17,7 @@ from pydantic import (
 
 from finetune.settings.contradictions import with_fields
 from finetune.settings.conversations import conversation
+from finetune.settings.templates import TemplateName
 
 
 def _not_blank(text: str) -> str:
@@ -61,6 +62,11 @@ class Model(_Source):
         "bf16",
         description="Number format of the computation, and of frozen weights. Weights that are trained are "
         "held in fp32.",
+    )
+    chat_template: TemplateName | None = Field(
+        None,
+        description="A published chat template, by trl's name for it, for a base model without one. It is in "
+        "the result.",
     )
 
 
@@ -116,6 +122,11 @@ class Data(_Source):
         description="Column with the tools that a conversation of messages may call: a list of JSON "
         "schemas, or its JSON text.",
     )
+    text: Text | None = Field(
+        None,
+        description="Column of plain texts, in place of reply and prompt. Every token of a text is trained, "
+        "in chunks of max_length.",
+    )
     reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
     fields: dict[str, str] = Field(
         {},
@@ -140,6 +151,8 @@ class Data(_Source):
         """The columns that hold text."""
         if self.messages:
             return [self.messages, *([self.tools] if self.tools else [])]
+        if self.text:
+            return [self.text]
         return [*self.fields.values(), self.reply]
 
     @property
