@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "drift": "operations.drift",
     "ask": "operations.serving.ask",
     "bench": "operations.serving.bench",
+    "verify": "operations.serving.verify",
     "explain": "operations.explain",
 }
 

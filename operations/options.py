@@ -38,14 +38,19 @@ def add_set(parser: argparse.ArgumentParser) -> None:
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """`--stack`, and the options that reach the stack's server of a model."""
-    parser.add_argument("--stack", required=True, help="name of the stack, such as l4-kueue")
+    """`--model`, and the options of `add_server`."""
     parser.add_argument(
         "--model",
         metavar="NAME",
         default="",
         help="a model of the server; by default the trained one",
     )
+    add_server(parser)
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """`--stack`, and the options that reach the stack's server of a model."""
+    parser.add_argument("--stack", required=True, help="name of the stack, such as l4-kueue")
     parser.add_argument(
         "--url",
         metavar="URL",

@@ -1,1 +1,1 @@
-"""The commands that talk to a stack's model: `ask` and `bench`."""
+"""The commands that talk to a stack's model: `ask`, `bench` and `verify`."""

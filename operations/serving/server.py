@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from cloud.services.cloudrun import SERVICE
@@ -16,10 +17,28 @@ _DEFAULT_PORT: Final = 8000
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """The model in the command of a server.
+
+    Args:
+        name: By which callers ask for it.
+        path: The folder that the server reads it from.
+        bucket: Bucket of the run that the server mounts, empty if it mounts none.
+        run: The run's folder in it.
+    """
+
+    name: str = ""
+    path: str = ""
+    bucket: str = ""
+    run: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PodServer:
     """A Deployment of servers.
 
     Args:
+        model: What it serves.
         labels: Labels of its pods.
         port: Port on which a pod answers.
     """
@@ -28,6 +47,7 @@ class PodServer:
     namespace: str
     labels: Mapping[str, str]
     port: int
+    model: ServedModel = ServedModel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +58,13 @@ class RunServer:
         id: `projects/P/locations/L/services/S`.
         url: Its address.
         is_internal: Whether only the project's networks reach it.
+        model: What it serves.
     """
 
     id: str
     url: str
     is_internal: bool = False
+    model: ServedModel = ServedModel()
 
 
 def server_of(state: State, stack: str) -> PodServer | RunServer:
@@ -64,11 +86,13 @@ def server_of(state: State, stack: str) -> PodServer | RunServer:
 def _servers(state: State) -> Iterator[PodServer | RunServer]:
     for resource in state.of_type(SERVICE.type):
         template = resource.inputs.get("template") or {}
-        if _container(template.get("containers"), "commands", "args"):
+        if container := _container(template.get("containers"), "commands", "args"):
+            words = _words(container, "commands", "args")
             yield RunServer(
                 id=resource.id,
                 url=str(resource.outputs.get("uri", "")),
                 is_internal=resource.inputs.get("ingress") == "INGRESS_TRAFFIC_INTERNAL_ONLY",
+                model=_served(words, template.get("volumes")),
             )
     for resource in state.of_type(_DEPLOYMENT):
         if server := _deployed(resource):
@@ -88,13 +112,38 @@ def _deployed(resource: Resource) -> PodServer | None:
         namespace=namespace or "default",
         labels=(spec.get("selector") or {}).get("matchLabels") or {},
         port=int(ports[0]["containerPort"]),
+        model=_served(_words(container, "command", "args"), pod.get("volumes")),
     )
 
 
 def _container(containers: Any, *keys: str) -> Mapping[str, Any] | None:
     """The container that starts vLLM, None if no container does."""
     for container in containers or ():
-        words = [word for key in keys for word in container.get(key) or ()]
-        if _STARTS.search(" ".join(map(str, words))):
+        if _STARTS.search(" ".join(_words(container, *keys))):
             return container
     return None
+
+
+def _words(container: Mapping[str, Any], *keys: str) -> list[str]:
+    return [str(word) for key in keys for word in container.get(key) or ()]
+
+
+def _served(words: list[str], volumes: Any) -> ServedModel:
+    """The model in a command, which is an adapter if the command has one, and the run that is mounted."""
+    bucket, run = next(filter(all, map(_mounted_run, volumes or ())), ("", ""))
+    path = words[words.index("serve") + 1] if "serve" in words[:-1] else ""
+    options = [part for word in words for part in (word.split("=", 1) if word[:2] == "--" else [word])]
+    values = dict(pairwise(options))
+    name = values.get("--served-model-name", path)
+    if "--lora-modules" in values:
+        name, _, path = values["--lora-modules"].partition("=")
+    return ServedModel(name=name, path=path, bucket=bucket, run=run)
+
+
+def _mounted_run(volume: Mapping[str, Any]) -> tuple[str, str]:
+    """Bucket and folder of a volume of a pod or of Cloud Run, empty if it is none of one folder."""
+    attributes = (volume.get("csi") or {}).get("volumeAttributes") or volume.get("gcs") or {}
+    options = attributes.get("mountOptions") or ""
+    options = options.split(",") if isinstance(options, str) else options
+    folders = [option.partition("=")[2] for option in options if option.startswith("only-dir=")]
+    return str(attributes.get("bucketName") or attributes.get("bucket") or ""), "".join(folders)

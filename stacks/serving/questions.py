@@ -1,4 +1,4 @@
-"""The outputs of a stack that serves a model: how to ask it."""
+"""The outputs of a stack that serves a model: how to ask it, and how to compare it with its run."""
 
 import json
 import shlex
@@ -18,16 +18,20 @@ _EXAMPLE: Final = "I ate a banana for breakfast"
 
 
 def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
-    """The command that asks the model, and the form in which the command asks.
+    """The command that asks the model and the form in which it asks, and the command that compares the model.
 
     Args:
         data: The rows that the served model was trained on. None for a model that the stack has not trained.
     """
     if not data:
-        return {"ask": _command(_QUESTION)}
+        return {"ask": _command("ask", _QUESTION)}
     form = {"system": data.system or "", "prompt": data.prompt or ""}
     question = _EXAMPLE if data.prompt else first_question(data)
-    return {"ask": _command_in(form, question), "questionForm": json.dumps(form)}
+    return {
+        "ask": _command_in(form, question),
+        "questionForm": json.dumps(form),
+        "verify": _command("verify"),
+    }
 
 
 def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
@@ -36,17 +40,18 @@ def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
     return {
         "ask": form.apply(lambda form: _command_in(form, _EXAMPLE if form["prompt"] else _QUESTION)),
         "questionForm": form.apply(json.dumps),
+        "verify": _command("verify"),
     }
 
 
 def _command_in(form: Mapping[str, str], question: str) -> str:
     """The command with an option for every field of the prompt but the last, which the question fills."""
     names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(form["prompt"]) if name))
-    return _command(*(f"--field={name}={name.upper()}" for name in names[:-1]), question)
+    return _command("ask", *(f"--field={name}={name.upper()}" for name in names[:-1]), question)
 
 
-def _command(*arguments: str) -> str:
-    command = (".venv/bin/python", "-m", "operations", "ask", "--stack", pulumi.get_stack())
+def _command(name: str, *arguments: str) -> str:
+    command = (".venv/bin/python", "-m", "operations", name, "--stack", pulumi.get_stack())
     return shlex.join((*command, *arguments))
 
 

@@ -48,6 +48,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Callable[[State], None]:
         backend = SimpleNamespace(now=lambda: state)
         monkeypatch.setattr("operations.serving.ask.Backend", lambda _stack: backend)
         monkeypatch.setattr("operations.serving.bench.Backend", lambda _stack: backend)
+        monkeypatch.setattr("operations.serving.verify.Backend", lambda _stack: backend)
 
     return state
 

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ from rehearsal.stand_ins.loopback import LoopbackServer, Request
 
 MODELS: Final = "/v1/models"
 CHAT: Final = "/v1/chat/completions"
+TEXT: Final = "/v1/completions"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,9 @@ class ModelServer(LoopbackServer):
 
     Attributes:
         models: Names of the models, with the name of the base for adapters.
+        root: The folder of every model.
+        logprob: The logarithm of the probability that a model gives to a token of a prompt.
+        prompt: The tokens of every conversation.
         parts: The parts of its answer's text.
         deltas: Parts of other kinds, which come before the text.
         ending: Why the answer ends, None if the connection just ends.
@@ -42,6 +46,9 @@ class ModelServer(LoopbackServer):
 
     def __init__(self) -> None:
         self.models: dict[str, str | None] = {"a-model": None}
+        self.root = "/run-of-the-job/model"
+        self.logprob: Callable[[str, int], float] = lambda _model, _token: -1.0
+        self.prompt: Sequence[int] = ()
         self.parts: Sequence[str] = ("\N{BANANA}", "\N{FORK AND KNIFE}")
         self.deltas: Sequence[Mapping[str, Any]] = ()
         self.ending: str | None = "stop"
@@ -59,8 +66,14 @@ class ModelServer(LoopbackServer):
         if request.path in self.faults:
             request.answer(*self.faults[request.path])
         elif request.path == MODELS:
-            names = [{"id": name, "parent": base} for name, base in self.models.items()]
+            names = [{"id": name, "parent": base, "root": self.root} for name, base in self.models.items()]
             request.answer_json(200, {"object": "list", "data": names})
+        elif request.path == TEXT:
+            tokens = body["prompt"] if isinstance(body["prompt"], list) else [*map(ord, body["prompt"])]
+            known = [{str(token): {"logprob": self.logprob(body["model"], token)}} for token in tokens]
+            request.answer_json(200, {"choices": [{"prompt_logprobs": [None, *known[1:]]}]})
+        elif "stream" not in body:
+            request.answer_json(200, {"prompt_token_ids": list(self.prompt), "choices": []})
         else:
             self._stream(request)
 

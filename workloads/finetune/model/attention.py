@@ -7,6 +7,8 @@ prefix, which the pack holds once. It also gets padding at its end, to which no 
 attention is causal.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from finetune.model.families import text_attention
 from shared.errors import InputError
 
 # Arguments that the attention of a pack may leave out: they say what it knows from the bounds of the rows, or
@@ -152,3 +155,19 @@ def _find_rows(bounds: torch.Tensor, device: torch.device) -> _Rows:
 PACKED_ROWS = "packed_rows"
 # transformers has no mask function of this name, so it builds no mask.
 AttentionInterface.register(PACKED_ROWS, attend_within_rows)
+
+
+@contextmanager
+def attention_of_rows(model: Any) -> Generator[None]:
+    """In this context a model that is trained on packs takes a batch of rows. Any other stays as it is."""
+    from peft import PeftModel
+
+    base = model.get_base_model() if isinstance(model, PeftModel) else model
+    if base.config._attn_implementation != PACKED_ROWS:
+        yield
+        return
+    base.set_attn_implementation(text_attention(base.config, "sdpa"))
+    try:
+        yield
+    finally:
+        base.set_attn_implementation(text_attention(base.config, PACKED_ROWS))

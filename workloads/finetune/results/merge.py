@@ -57,8 +57,8 @@ def merge_run(uri: str, target: Path) -> None:
     part.rename(target)
 
 
-def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> None:
-    """Write the merged weights in bf16, the base model's configuration and its tokenizer. Try the result.
+def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> Any:
+    """Write the merged weights in bf16, the base model's configuration and its tokenizer. Try and return it.
 
     An adapter that was trained on 4-bit weights is merged into the dequantized weights, not into the
     published ones, because it has learned to correct the quantization's errors. The result is the model that
@@ -85,6 +85,7 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
             f"{distance:.2f} nats, and the training changed {change:.2f}): its layers cannot take in this "
             "adapter; set training.result to adapter"
         )
+    return written
 
 
 def _predicted(model: Any, tokenizer: Any) -> "torch.Tensor":

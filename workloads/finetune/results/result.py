@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.model.all_weights import load_saved, save_whole
 from finetune.model.loading import load_adapted
+from finetune.results.check import Check
 from finetune.results.merge import complete_model, merge_adapter
 from finetune.results.weights import keep_base
 from finetune.settings.recipe import Recipe
@@ -41,6 +42,7 @@ def publish_result(
     model: Any,
     arguments: "TrainingArguments",
     summary: dict[str, Any],
+    check: Check,
 ) -> None:
     """Publish adapter or model, or both, from rank 0. Call it on every rank.
 
@@ -51,10 +53,13 @@ def publish_result(
         trained: Directory of the checkpoint, or of the best evaluation, whose result is published.
         model: The trained model, if it is in memory.
         summary: Content of the run's COMPLETE.json.
+        check: Is asked of what is published, and kept.
     """
     folder, first = Path(str(arguments.output_dir), "model"), arguments.process_index == 0
     if not recipe.lora and model is not None:
         save_whole(model, folder)
+    if recipe.lora and recipe.training.result == "adapter" and model is not None:
+        check.ask(model)
     if not first:
         return
     results = {"adapter": run.upload_result("adapter", adapter_in(trained))} if recipe.lora else {}
@@ -63,13 +68,14 @@ def publish_result(
         if not recipe.lora and model is None:
             save_whole(load_saved(recipe.model, trained, arguments.device), folder)
         if not recipe.lora:
-            complete_model(recipe.model, published, folder, arguments.device)
+            check.ask(complete_model(recipe.model, published, folder, arguments.device))
         elif recipe.training.result == "model":
-            merge_adapter(recipe.model, published, trained, folder, arguments.device)
+            check.ask(merge_adapter(recipe.model, published, trained, folder, arguments.device))
         else:
             _keep_base(recipe, run, published)
     if folder.exists():
         results["model"] = run.upload_result("model", sorted(folder.iterdir()))
+    check.keep()
     run.finish(results, summary)
 
 

@@ -13,13 +13,11 @@ import regex
 import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
-from peft import PeftModel
 from torch.distributed.fsdp import register_fsdp_forward_method
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl.data_utils import prepare_multimodal_messages
 
-from finetune.model.attention import PACKED_ROWS
-from finetune.model.families import text_attention
+from finetune.model.attention import attention_of_rows
 from finetune.model.loading import compute_dtype, load_processor
 from finetune.model.sharding import gathered_for_answers
 from finetune.rows.chat_template import ChatTemplate, in_one_line, read_answers
@@ -146,15 +144,11 @@ class Answers(TrainerCallback):
         inputs = self._processor(text=texts, add_special_tokens=False, **tensors, **pictures).to(model.device)
         if "generate" not in vars(model):
             register_fsdp_forward_method(model, "generate")
-        base = model.get_base_model() if isinstance(model, PeftModel) else model
-        attention = base.config._attn_implementation
-        # The attention for packs takes nothing but packs.
-        if attention == PACKED_ROWS:
-            base.set_attn_implementation(text_attention(base.config, "sdpa"))
         # The trainer turns dropout on again in its next step.
         model.eval()
         max_new_tokens = self._recipe.evaluation.max_new_tokens
-        with torch.autocast(model.device.type, torch.bfloat16, self._recipe.model.precision == "bf16"):
+        half = self._recipe.model.precision == "bf16"
+        with attention_of_rows(model), torch.autocast(model.device.type, torch.bfloat16, half):
             tokens = model.generate(
                 **inputs,
                 do_sample=False,
@@ -162,7 +156,6 @@ class Answers(TrainerCallback):
                 pad_token_id=self._tokenizer.pad_token_id,
                 eos_token_id=self._stops,
             )
-        base.set_attn_implementation(text_attention(base.config, attention))
         prompt_length = inputs["input_ids"].shape[1]
         return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])
 

@@ -27,6 +27,7 @@ from finetune.model.loading import (
     vocabulary,
 )
 from finetune.model.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
+from finetune.results.check import Check
 from finetune.results.result import check_result, load_trained, publish_result
 from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate
@@ -139,7 +140,8 @@ def _train(
     limit.progress()
     if outcome.finished:
         summary = _summary(recipe, run, outcome)
-        publish_result(recipe, run, published, trained, model, arguments, summary)
+        check = Check(recipe, run, test_rows or rows)
+        publish_result(recipe, run, published, trained, model, arguments, summary, check)
     return outcome
 
 

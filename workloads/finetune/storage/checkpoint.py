@@ -12,6 +12,7 @@
 - tensorboard/: TensorBoard's events, if the recipe asks for them
 - adapter/: the final adapter, if the recipe has one
 - model/: the trained model: the base model with the adapter in it, if the recipe asks for it, or all weights
+- check.json: replies with the probabilities that the result gives them, for `operations verify`
 - COMPLETE.json: written when adapter/ and model/ are whole. The run is finished
 - pushed.json: the commit on the Hub, if the recipe asks for a push after that
 
