@@ -161,6 +161,9 @@ def test_a_run_of_texts_ends_with_a_model_without_a_chat_template(
     assert not (run / "model/chat_template.jinja").exists()
     complete = json.loads((run / "COMPLETE.json").read_text())
     assert complete["evaluation"]["eval_loss"] > 0 and complete["answers"] is None
+    rows = json.loads((run / "check.json").read_text())["rows"]
+    assert [(row["messages"], len(row["prompt"])) for row in rows] == [([], 1)] * 3
+    assert all(row["reply"] and len(row["reply"]) == len(row["logprobs"]) for row in rows)
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

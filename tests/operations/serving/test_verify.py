@@ -207,6 +207,15 @@ def test_a_prompt_with_a_date_is_not_compared(
     assert steps_of(command, *merged)[0] == 0
 
 
+def test_a_plain_text_has_no_conversation_to_compare(
+    command: Command, merged: tuple[str, ...], good: ModelServer, buckets: Buckets
+) -> None:
+    keep(buckets, KEPT | {"rows": [ROW | {"messages": []}]})
+    status, steps = steps_of(command, *merged)
+    assert (status, [*steps]) == (0, ["listed", "same"])
+    assert CHAT not in {request.path for request in good.asked}
+
+
 def test_a_run_without_a_check_is_not_asked(
     command: Command, merged: tuple[str, ...], buckets: Buckets
 ) -> None:
