@@ -93,6 +93,9 @@ CASES: Final = (
         ((8, 2048), (4, 2048), (8, 4096)),
         ("training.sharding=fsdp2",),
     ),
+    Case("gemma-3-12b-pt-text-to-sql", Row(80, 100, 40), ((1, 2048), (1, 4096))),
+    # Its rows share no sequence: as long as they may be.
+    Case("gemma-2-2b-sql", Row(0, 482, 30), ((1, 512),)),
     Case("gemma-4-e2b-emoji", Row(10, 25, 10), ((1, 1024), (1, 2048))),
     Case("gemma-4-31b-text-to-sql", Row(80, 100, 40), ((8, 2048),)),
     Case("gemma-3-12b-text-to-sql-full", Row(80, 100, 40), ((8, 2048), (4, 2048))),

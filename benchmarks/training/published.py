@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from transformers import Gemma3Config, Gemma3TextConfig, Gemma4Config
+from transformers import Gemma2Config, Gemma3Config, Gemma3TextConfig, Gemma4Config
 
 # The sizes of Google's models: https://github.com/huggingface/transformers at c1a83acd,
 # src/transformers/models/gemma3/convert_gemma3_weights.py, which wrote their config.json.
@@ -36,6 +36,10 @@ _GEMMA_3: Final[dict[str, dict[str, Any]]] = {
         "sliding_window": 1024,
     },
 }
+# The base model of tutorial 003 has the same sizes.
+_GEMMA_3["google/gemma-3-12b-pt"] = _GEMMA_3["google/gemma-3-12b-it"]
+# Its sizes are the defaults of its class in transformers.
+_GEMMA_2: Final = "google/gemma-2-2b"
 _VISION: Final[dict[str, Any]] = {
     "hidden_size": 1152,
     "intermediate_size": 4304,
@@ -98,11 +102,13 @@ _GEMMA_4: Final[dict[str, dict[str, Any]]] = {
 
 def is_published(model: str) -> bool:
     """Whether the model's sizes are known here."""
-    return model in _GEMMA_3 or model in _GEMMA_4
+    return model in _GEMMA_3 or model in _GEMMA_4 or model == _GEMMA_2
 
 
 def config_of(model: str) -> Any:
     """The configuration of a published model."""
+    if model == _GEMMA_2:
+        return Gemma2Config()
     if model in _GEMMA_4:
         return Gemma4Config(**_GEMMA_4[model])
     text = {**_GEMMA_3[model], **_SHARED}

@@ -5,7 +5,9 @@ behaves like Gemma 3's. It writes <bos>, folds the system message into the first
 assistant "model".
 """
 
+import json
 import random
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,13 +166,34 @@ def make_model(path: Path) -> None:
     ).save_pretrained(path)
 
 
+def make_base_models(path: Path) -> None:
+    """Base models of Gemma 2 and, from `model` in the folder, of Gemma 3: neither has a chat template."""
+    import torch
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    tokenizer = make_tokenizer()
+    torch.manual_seed(17)
+    model = Gemma2ForCausalLM(Gemma2Config(**_text_config(tokenizer)))
+    # Where a text ends.
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.save_pretrained(path / "gemma-2-2b")
+    tokenizer.save_pretrained(path / "gemma-2-2b")
+    base = path / "gemma-3-12b-pt"
+    shutil.copytree(path / "model", base)
+    (base / "chat_template.jinja").unlink()
+    settings = json.loads((base / "generation_config.json").read_text())
+    (base / "generation_config.json").write_text(json.dumps(settings | {"eos_token_id": 1}))
+
+
 # Model and data in place of a shipped recipe's, and a length that holds two rows or more.
 STAND_INS = {
     "gemma-3-4b-vision": ("model", "data", None),
     "gemma-3-1b-emoji": ("text-model", "emoji", 200),
     "gemma-3-12b-text-to-sql": ("model", "sql", 500),
     "gemma-3-12b-text-to-sql-full": ("model", "sql", 500),
+    "gemma-3-12b-pt-text-to-sql": ("gemma-3-12b-pt", "sql", 500),
     "gemma-3-4b-sql": ("model", "sql", 450),
+    "gemma-2-2b-sql": ("gemma-2-2b", "sql", 450),
     "gemma-4-31b-text-to-sql": ("gemma-4-31b", "sql", 500),
     "gemma-4-e2b-emoji": ("gemma-4-e2b", "emoji", 200),
 }
@@ -186,7 +209,7 @@ def make_recipe(path: Path, tiny: Path, shipped: str = "gemma-3-4b-vision", **tr
 
     recipe = yaml.safe_load((RECIPES / f"{shipped}.yaml").read_text())
     model, data, tokens = STAND_INS[shipped]
-    recipe["model"] = {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
+    recipe["model"] |= {"name": str(tiny / model), "quantization": "none", "precision": "fp32"}
     # Shipped recipes have no dropout. With it, a resumed run must draw the masks of an uninterrupted one.
     if recipe.get("lora"):
         recipe["lora"]["dropout"] = 0.05
@@ -328,6 +351,7 @@ if __name__ == "__main__":
     make_texts(folder, rows=128)
     make_model(folder / "model")
     make_text_model(folder / "text-model")
+    make_base_models(folder)
     for size in ("E2B", "31B"):
         make_gemma_4(size, make_tokenizer(), folder / f"gemma-4-{size.lower()}")
     make_hub(folder)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.running_pods.tiny import STAND_INS, make_recipe, make_tokenizer
+from rehearsal.running_pods.tiny import STAND_INS, make_base_models, make_recipe, make_tokenizer
 from rehearsal.running_pods.tiny_gemma_4 import make_gemma_4
 from rehearsal.stand_ins.hub import Hub
 from trial.__main__ import main
@@ -92,6 +92,8 @@ def test_a_shipped_recipe_passes(
     stand_in = STAND_INS[shipped][0]
     if stand_in.startswith("gemma-4") and not (tiny / stand_in).exists():
         make_gemma_4(stand_in.removeprefix("gemma-4-").upper(), make_tokenizer(), tiny / stand_in)
+    if not (tiny / stand_in).exists():
+        make_base_models(tiny)
     recipe = make_recipe(tmp_path / "recipe.yaml", tiny, shipped)
     judge = yaml.safe_load((ROOT / f"workloads/finetune/recipes/{shipped}.yaml").read_text())["evaluation"]
     options = [f"--set=evaluation.{key}={value}" for key, value in judge.items()]
