@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from outcomes import losses
-from published import FAMILIES, changed, make_published, names_in
+from published import FAMILIES, changed, config_of, make_published, names_in
 
 from finetune.__main__ import main
 from finetune.model.loading import load_processor
+from finetune.model.small_copy import see
 from finetune.storage.checkpoint import MARKER
 from shared.remembered import SUBMISSION
 
@@ -25,7 +26,12 @@ QUICK = (
     "zai-org/GLM-4.5-Air",
     "meta-llama/Llama-4-Scout-17B-16E-Instruct (text)",
     "Qwen/Qwen2.5-7B (base, with the template of the family)",
+    "Qwen/Qwen3.5-35B-A3B",
+    "nvidia/Nemotron-Mini-4B-Instruct",
+    "SmallDoge/Doge-160M-Instruct",
 )
+TRAINED = [name for name, family in FAMILIES.items() if not family.refused]
+PAGE = Path(__file__).parents[2] / "docs/training/own-model.md"
 FEW = "Qwen/Qwen3-0.6B"
 
 
@@ -62,8 +68,40 @@ def start(recipe: Path, *more: str) -> int:
     return main(["local", f"--recipe={recipe}", f"--storage={recipe.parent}/store", "--run=mine", *more])
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_two_rows_of_a_published_model_tell_whether_it_packs_and_whether_it_is_trained(name: str) -> None:
+    family = FAMILIES[name]
+    sight = see(config_of(family))
+    assert sight.is_causal == (family.refused is None)
+    assert family.refused or (sight.not_packed is None) == (family.alone is None), sight.not_packed
+
+
+def table() -> str:
+    """The table of families on the page about models."""
+    rows: dict[str, tuple[str, list[str]]] = {}
+    for family in FAMILIES.values():
+        how = "packed, with a shared prefix"
+        if family.alone:
+            how = f"without packing: {family.alone}"
+        if family.refused:
+            how = f"refused: {family.refused}"
+        text, names = rows.setdefault(family.title, (how, []))
+        assert text == how, family.title
+        # Behind the name is what is tried of it.
+        names += [f"`{family.name.split()[0]}`"] if "/" in family.name else []
+    lines = [f"| {title} | {text} | {', '.join(names)} |" for title, (text, names) in sorted(rows.items())]
+    return "\n".join(["| family | rows of text | tried as |", "|---|---|---|", *lines, ""])
+
+
+def test_the_page_about_models_has_the_families_that_these_tests_show() -> None:
+    assert len(FAMILIES) > 40
+    page = PAGE.read_text()
+    assert table() in page, table()
+    assert f"{len(FAMILIES)} models" in page
+
+
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TRAINED]
 )
 @pytest.mark.parametrize("weights", ["adapter", pytest.param("all", marks=pytest.mark.slow)])
 def test_a_run_of_a_published_model_answers_and_publishes_what_loads(
