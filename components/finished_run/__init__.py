@@ -10,9 +10,9 @@ from components.base.clock import Clock
 from components.base.once import OnceError, OnceProvider
 
 # What the look-up finds, see `components.finished_run.lookup.result_of`.
-_RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "system", "prompt")
+_RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "length", "system", "prompt")
 # Inputs that decide whether a run may be served.
-_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb")
+_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "most_length", "users_length")
 
 
 class FinishedRunProvider(OnceProvider):
@@ -70,6 +70,9 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         run: Folder of the run in the bucket, without a slash at either end.
         serve_not_good: Whether a run is accepted that failed `evaluation.good` of its recipe.
         memory_gb: GB of GPU memory of a server. A model whose weights do not fit into it is refused.
+        gpus: Number of GPUs of a server. A model is refused whose heads they do not divide.
+        most_length: Tokens of a request with its answer. A model with fewer positions takes fewer.
+        users_length: The user's `--max-model-len`, 0 without one. A model with fewer positions is refused.
         keep: Whether an update to a run that must not be served keeps the run before, and says why. Without
             it such an update fails.
 
@@ -79,6 +82,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         base: Model on the Hub that an adapter belongs to, empty for a whole model.
         base_folder: Folder in the bucket with the base model's files, empty for a whole model.
         rank: Rank of the adapter, 0 for a whole model.
+        length: Tokens of a request with its answer: the input, or the model's positions if they are fewer.
         system: System message of the rows that the run was trained on, empty for none.
         prompt: Their user message with placeholders for fields, empty if the rows are conversations.
     """
@@ -89,6 +93,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     base: pulumi.Output[str]
     base_folder: pulumi.Output[str]
     rank: pulumi.Output[int]
+    length: pulumi.Output[int]
     system: pulumi.Output[str]
     prompt: pulumi.Output[str]
 

@@ -9,6 +9,7 @@ from cloud.credentials import CredentialSettings
 from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
 from components.base.clock import Clock, Interrupted
 from components.base.once import OnceError
+from components.finished_run import limits
 
 # Files of a run: workloads/finetune/storage/checkpoint.py and workloads/maxtext/maxtext_driver/run_folder.py.
 _RECORD: Final = "run.json"
@@ -75,7 +76,8 @@ def result_of(props: Mapping[str, Any], files: RunFiles) -> dict[str, Any]:
     """The results of a `components.finished_run.FinishedRun` with these inputs.
 
     Raises:
-        RunError: If the run is missing, unfinished, not good, not whole, or too large for the server.
+        RunError: If the run is missing, unfinished, not good, not whole, too large for the server, or if
+            vLLM would not start with it.
     """
     record = _json(files, _RECORD)
     if record is None:
@@ -178,8 +180,10 @@ def _whole_model(
         raise RunError(f"run {files.uri} has no model in {kind}/", "train with a recipe that exports one")
     if published is not None and sizes != dict(published):
         raise RunError(f"{files.uri}/{kind} is not what the run has published", _RESTORE)
-    _check_room(props, f"the model of run {files.uri}", sizes, bytes_per_weight)
-    return {"folder": props["run"], "kind": kind, "base": "", "base_folder": "", "rank": 0}
+    what = f"the model of run {files.uri}"
+    _check_room(props, what, sizes, bytes_per_weight)
+    length = _length(props, what, files, kind)
+    return {"folder": props["run"], "kind": kind, "base": "", "base_folder": "", "rank": 0, "length": length}
 
 
 def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], bytes_per_weight: int) -> None:
@@ -196,6 +200,20 @@ def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], b
         )
 
 
+def _length(props: Mapping[str, Any], what: str, files: RunFiles, folder: str) -> int:
+    """Tokens of a request with its answer: the server's, or fewer if the model has fewer positions.
+
+    Raises:
+        RunError: If vLLM would not start with the model.
+    """
+    config = _json(files, f"{folder}/config.json") or {}
+    for reason, remedy in limits.problems_of_model(
+        what, config, int(props["gpus"]), int(props["users_length"])
+    ):
+        raise RunError(reason, remedy)
+    return min(int(props["most_length"]), limits.positions_of(config) or int(props["most_length"]))
+
+
 def _adapter(
     props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], published: Mapping[str, int]
 ) -> dict[str, Any]:
@@ -210,13 +228,22 @@ def _adapter(
         )
     if files.sizes("adapter") != dict(published):
         raise RunError(f"{files.uri}/adapter is not what the run has published", _RESTORE)
+    rank = int(recipe["lora"]["rank"])
+    config = _json(files, "adapter/adapter_config.json") or {}
+    for reason, remedy in limits.problems_of_adapter(f"the adapter of run {files.uri}", config, rank):
+        raise RunError(reason, remedy)
     base_folder = _base_folder(props, files, model["name"], commits.get("model") or model.get("revision"))
+    what, base_files = (
+        f"the base model of run {files.uri}",
+        files.in_folder(base_folder.removesuffix("/model")),
+    )
     return {
         "folder": props["run"],
         "kind": "adapter",
         "base": model["name"],
         "base_folder": base_folder,
-        "rank": recipe["lora"]["rank"],
+        "rank": rank,
+        "length": _length(props, what, base_files, "model"),
     }
 
 

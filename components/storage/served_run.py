@@ -21,6 +21,9 @@ class ServedRunArgs(Args):
     run: str
     serve_not_good: bool
     memory_gb: int
+    gpus: int
+    most_length: int
+    users_length: int
     keep: bool
 
 

@@ -26,17 +26,20 @@ def write_served_run(settings: Mapping[str, Any], buckets: Path) -> None:
             write_run(buckets / path_of(value))
 
 
-def write_run(folder: Path, *, gigabytes: float = 2.0, **complete: Any) -> None:
+def write_run(
+    folder: Path, *, gigabytes: float = 2.0, config: Mapping[str, Any] | None = None, **complete: Any
+) -> None:
     """Writes the files of a finished run by which a server's program knows it, with a merged model.
 
     Args:
         folder: The run's folder.
         gigabytes: Size of the model's weights. The file takes no space on the disk.
+        config: The model's config.json.
         complete: More content of COMPLETE.json, such as `not_good`.
     """
     model = folder / "model"
     model.mkdir(parents=True, exist_ok=True)
-    (model / "config.json").write_text("{}")
+    (model / "config.json").write_text(json.dumps(config or {}))
     with (model / "model.safetensors").open("wb") as weights:
         weights.truncate(int(gigabytes * 1e9))
     recipe = {

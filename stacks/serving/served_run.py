@@ -7,6 +7,7 @@ from typing import Any, Final
 import pulumi
 
 from cloud.machines import L4
+from components.finished_run.limits import RANKS
 from components.storage.bucket import Storage
 from components.storage.served_run import ServedRun, ServedRunArgs
 from stacks.serving import vllm
@@ -14,9 +15,6 @@ from stacks.settings.project import Project
 
 # The digest at the end of a run's own name, see `stacks.training.platform.run_name`.
 _DIGEST: Final = re.compile(r"-[0-9a-f]{8}$")
-# The ranks that vLLM has kernels for. An adapter of another rank is served by the next larger one.
-# https://docs.vllm.ai/en/stable/configuration/engine_args/
-_RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 # Values for the holes of `workloads/vllm/serving.yaml` of a server that mounts no bucket.
 NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
 
@@ -46,6 +44,9 @@ def declare_served_run(
             run=folder,
             serve_not_good=serving.serve_not_good,
             memory_gb=gpus * L4.memory_gb,
+            gpus=gpus,
+            most_length=vllm.GKE_LENGTH,
+            users_length=serving.users_length,
             keep=keep,
         ),
     )
@@ -73,9 +74,14 @@ def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
         gpus: Number of GPUs of a server.
     """
     lookup = run.lookup
+
+    def command(results: list[Any]) -> list[str]:
+        *model, length = results
+        return serving.arguments_of_vllm(*_arguments(*model), *vllm.gke_arguments(gpus, int(length)))
+
     arguments = pulumi.Output.all(
-        lookup.bucket, lookup.folder, lookup.kind, lookup.base, lookup.base_folder, lookup.rank
-    ).apply(lambda results: serving.arguments_of_vllm(*_arguments(*results), *vllm.gke_arguments(gpus)))
+        lookup.bucket, lookup.folder, lookup.kind, lookup.base, lookup.base_folder, lookup.rank, lookup.length
+    ).apply(command)
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
 
@@ -86,6 +92,6 @@ def _arguments(bucket: str, folder: str, kind: str, base: str, base_folder: str,
     precision = "--dtype=bfloat16"
     if not base:
         return [path, f"--served-model-name={name}", precision]
-    kernel = next((size for size in _RANKS if size >= rank), rank)
+    kernel = next((size for size in RANKS if size >= rank), rank)
     adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]
     return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter]

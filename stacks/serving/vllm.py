@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -32,11 +33,17 @@ CLOUD_RUN_ARGUMENTS: Final = (
     "--enforce-eager",
 )
 
+# Tokens of a request and its answer on GKE. Leaves memory for many requests at once.
+GKE_LENGTH: Final = 8192
+
 # How a Deployment of servers changes. Without a spare server a single one is gone until the new one answers.
 WITHOUT_SPARE: Final = {"maxSurge": 0, "maxUnavailable": 1}
 # At least half of the servers, and a single one, go on answering. The share rounds down.
 NO_GAP: Final = {"maxSurge": 1, "maxUnavailable": "50%"}
 
+# A number as vLLM reads it: 16384, 16k is 16,000, and 16K is 16,384.
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+_UNITS: Final = {"": 1, "k": 1000, "K": 1 << 10, "m": 1_000_000, "M": 1 << 20}
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
 # As long as access tokens of the Hub are. Some names begin with hf_, too.
 _TOKEN: Final = re.compile(r"\bhf_\w{30,}")
@@ -62,15 +69,18 @@ def streamed(address: str, name: str) -> list[str]:
     return [address, "--load-format=runai_streamer", f"--served-model-name={name}"]
 
 
-def gke_arguments(gpus: int) -> list[str]:
-    """The arguments of a server on GKE that spreads its model over `gpus` GPUs."""
+def gke_arguments(gpus: int, length: int = GKE_LENGTH) -> list[str]:
+    """The arguments of a server on GKE that spreads its model over `gpus` GPUs.
+
+    Args:
+        length: Tokens of a request and its answer, at most as many as the model has positions for.
+    """
     return [
         f"--port={PORT}",
         f"--tensor-parallel-size={gpus}",
         # The grace period of the manifest leaves these seconds.
         "--shutdown-timeout=45",
-        # Tokens of a request and its answer. Leaves memory for many requests at once.
-        "--max-model-len=8192",
+        f"--max-model-len={length}",
     ]
 
 
@@ -97,6 +107,16 @@ class Vllm(ConfigModel):
     def server_image(self, project: Project) -> Image:
         """The image of the servers."""
         return self.serving_image or Image.parse(project.mirrored(pins.VLLM_IMAGE))
+
+    @property
+    def users_length(self) -> int:
+        """The user's `--max-model-len`, 0 without one and where a configuration of the user's decides."""
+        options = [word for argument in self.vllm_arguments for word in argument.split("=", 1)]
+        values = {option.replace("_", "-"): value for option, value in pairwise(options)}
+        if any(option.startswith("--hf-overrides") for option in values):
+            return 0
+        number = _LENGTH.fullmatch(values.get("--max-model-len", ""))
+        return int(float(number[1]) * _UNITS[number[2]]) if number else 0
 
     def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
         """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""

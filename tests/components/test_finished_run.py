@@ -16,7 +16,16 @@ from rehearsal.stand_ins.bucket import Buckets, Fault
 from tests.components.fake_clock import FakeClock
 
 RUN = "mine/emoji-0a1b2c3d"
-PROPS = {"project": "my-project", "bucket": "runs", "run": RUN, "serve_not_good": False, "memory_gb": 24}
+PROPS = {
+    "project": "my-project",
+    "bucket": "runs",
+    "run": RUN,
+    "serve_not_good": False,
+    "memory_gb": 24,
+    "gpus": 1,
+    "most_length": 8192,
+    "users_length": 0,
+}
 
 
 @pytest.fixture
@@ -63,7 +72,7 @@ def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
 
 
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
-    served = {"folder": RUN, "kind": "model", "base": "", "base_folder": "", "rank": 0}
+    served = {"folder": RUN, "kind": "model", "base": "", "base_folder": "", "rank": 0, "length": 8192}
     assert look(buckets) == {**served, "system": "Answer with a query.", "prompt": "{schema}\n{question}"}
 
 
@@ -91,6 +100,54 @@ def test_an_adapter_without_its_base_is_refused_with_the_command_that_copies_it(
 def test_an_adapter_whose_base_does_not_fit_is_refused(buckets: Buckets, run: Path) -> None:
     publish_adapter(run, base_gb=24.4)
     assert f"the base model of run gs://runs/{RUN} has 24.4 GB of weights" in refusal(buckets)
+
+
+def configure(folder: Path, **config: Any) -> None:
+    """Gives a model a configuration. The published sizes follow."""
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def configure_model(run: Path, **config: Any) -> None:
+    configure(run / "model", **config)
+    sizes = {file.name: file.stat().st_size for file in (run / "model").iterdir()}
+    (run / "COMPLETE.json").write_text(json.dumps({"model": sizes}))
+
+
+@pytest.mark.parametrize(("positions", "length"), [(2048, 2048), (8192, 8192), (131072, 8192)])
+def test_a_server_takes_as_many_tokens_as_the_model_has_positions_for(
+    buckets: Buckets, run: Path, positions: int, length: int
+) -> None:
+    configure_model(run, max_position_embeddings=positions)
+    assert look(buckets)["length"] == length
+
+
+def test_a_users_length_above_the_positions_is_refused(buckets: Buckets, run: Path) -> None:
+    configure_model(run, max_position_embeddings=2048)
+    assert look(buckets, users_length=2048)["kind"] == "model"
+    text = refusal(buckets, users_length=4096)
+    assert "has 2048 positions, and vllmArguments has --max-model-len=4096" in text
+
+
+def test_heads_that_the_gpus_do_not_divide_are_refused(buckets: Buckets, run: Path) -> None:
+    configure_model(run, num_attention_heads=14, num_key_value_heads=2)
+    assert look(buckets, gpus=2)["kind"] == "model"
+    assert "14 attention heads" in refusal(buckets, gpus=4)
+
+
+def test_length_and_heads_of_an_adapter_are_those_of_its_base(buckets: Buckets, run: Path) -> None:
+    publish_adapter(run)
+    base = run.parent / "weights/google/gemma-3-4b-it" / ("0" * 40) / "model"
+    configure(base, max_position_embeddings=4096, num_attention_heads=14)
+    assert look(buckets)["length"] == 4096
+    assert "the base model of run" in refusal(buckets, gpus=4)
+
+
+def test_an_adapter_that_vllm_does_not_load_is_refused(buckets: Buckets, run: Path) -> None:
+    publish_adapter(run)
+    (run / "adapter/adapter_config.json").write_text(json.dumps({"r": 16, "use_dora": True}))
+    sizes = {file.name: file.stat().st_size for file in (run / "adapter").iterdir()}
+    (run / "COMPLETE.json").write_text(json.dumps({"adapter": sizes}))
+    assert "is a DoRA adapter, which vLLM does not load" in refusal(buckets)
 
 
 def test_a_look_up_of_an_older_version_is_made_again(buckets: Buckets, run: Path) -> None:

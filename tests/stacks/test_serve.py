@@ -11,6 +11,7 @@ from operations.serving.chat import Form
 from rehearsal.errors import RehearsalError
 from rehearsal.fakes.finished_run import write_run
 from rehearsal.session import Rehearsal
+from stacks.serving.vllm import Vllm
 from tests import plans
 from tests.stacks.configuration import problems
 
@@ -54,11 +55,12 @@ def mounted(rehearsal: Rehearsal) -> str:
         (lambda run: (run / "COMPLETE.json").unlink(), "is not finished"),
         (lambda run: write_run(run, not_good="accuracy 0.1 is below 0.5"), "is not good, accuracy 0.1"),
         (lambda run: write_run(run, gigabytes=24.4), "24.4 GB of weights"),
+        (lambda run: write_run(run, config={"max_position_embeddings": 1024}), "has 1024 positions"),
     ],
-    ids=["missing", "unfinished", "not good", "too large"],
+    ids=["missing", "unfinished", "not good", "too large", "too short"],
 )
 def test_a_run_that_must_not_be_served_fails_before_anything_is_created(fault: Any, reason: str) -> None:
-    with Rehearsal("serve") as rehearsal:
+    with Rehearsal("serve", {"vllmArguments": '["--max-model-len=2048"]'}) as rehearsal:
         fault(run_in(rehearsal, FOLDER))
         # A preview needs no account, so it does not look.
         rehearsal.preview()
@@ -81,6 +83,35 @@ def test_a_newer_run_takes_over_without_a_gap_and_under_the_same_name() -> None:
         # A single server stays until the new one answers: 50 % of one server is none.
         assert server(rehearsal)["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": "50%"}
         assert rehearsal.preview().changed == 0
+
+
+def test_a_server_takes_as_many_tokens_as_its_model() -> None:
+    with Rehearsal("serve") as rehearsal:
+        write_run(run_in(rehearsal, FOLDER), config={"max_position_embeddings": 4096})
+        rehearsal.up()
+        assert "--max-model-len=4096" in arguments(rehearsal)
+        write_run(run_in(rehearsal, NEWER), config={"max_position_embeddings": 32768})
+        rehearsal.configure({"servedRun": f"gs://{NEWER}"})
+        rehearsal.up()
+        assert "--max-model-len=8192" in arguments(rehearsal)
+
+
+@pytest.mark.parametrize(
+    ("words", "length"),
+    [
+        ((), 0),
+        (("--max-model-len=16384",), 16384),
+        (("--max-model-len", "4096"), 4096),
+        (("--max_model_len=16k",), 16000),
+        (("--max-model-len=1.5K",), 1536),
+        (("--max-model-len=4096", "--max-model-len=2048"), 2048),
+        (("--max-model-len=auto",), 0),
+        (("--max-model-len=-1",), 0),
+        (("--max-model-len=65536", '--hf-overrides={"rope_scaling": {}}'), 0),
+    ],
+)
+def test_the_users_length_is_read_as_vllm_reads_it(words: tuple[str, ...], length: int) -> None:
+    assert Vllm.model_validate({"vllmArguments": words}).users_length == length
 
 
 def test_the_model_is_asked_in_the_form_of_the_rows_that_its_run_was_trained_on() -> None:

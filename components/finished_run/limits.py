@@ -1,0 +1,112 @@
+"""What vLLM takes of a model, by the model's config.json: tokens of a request, GPUs of a server, adapters."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+# The ranks that vLLM has kernels for. An adapter of another rank is served by the next larger one.
+# https://docs.vllm.ai/en/stable/configuration/engine_args/
+RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
+
+# A reason and a remedy.
+Problem = tuple[str, str]
+
+_PARTS: Final = ("text_config", "llm_config", "language_config")
+# The smallest counts. https://docs.vllm.ai/en/stable/api/vllm/transformers_utils/
+_POSITIONS: Final = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+# Kinds of a rope whose positions count its factor already, or which have none.
+_COUNTED: Final = ("default", "su", "longrope", "llama3", "mrope")
+_GPUS: Final = (1, 2, 4, 8)
+_WITHOUT_ADAPTER: Final = "merge it with `python -m finetune merge`, or train with `training.result: model`"
+
+
+def positions_of(config: Mapping[str, Any]) -> int | None:
+    """Tokens of a request with its answer that a model has positions for. None if its file does not say."""
+    text = _text_part(config)
+    known = [int(text[key]) for key in _POSITIONS if text.get(key)]
+    if own := text.get("model_max_length"):
+        return max(int(own), *known) if known else int(own)
+    if not known:
+        return None
+    positions, factor = min(known), 1.0
+    for rope in _ropes(text):
+        kind = rope.get("rope_type") or rope.get("type") or "default"
+        if kind not in _COUNTED and "gemma3" not in str(text.get("model_type")):
+            factor = float(rope.get("factor") or 1)
+            if kind == "yarn":
+                positions = int(rope.get("original_max_position_embeddings") or positions)
+    return int(positions * factor)
+
+
+def problems_of_model(
+    what: str, config: Mapping[str, Any], gpus: int, users_length: int
+) -> Iterator[Problem]:
+    """Why vLLM would not start with a model.
+
+    Args:
+        what: Names the model in a sentence.
+        gpus: Number of GPUs of a server.
+        users_length: The user's `--max-model-len`, 0 without one.
+    """
+    positions = positions_of(config)
+    if positions and users_length > positions:
+        reason = f"{what} has {positions} positions, and vllmArguments has --max-model-len={users_length}"
+        yield reason, f"write --max-model-len={positions} or less, or remove it"
+    if not _divide(config, gpus):
+        fitting = [str(count) for count in _GPUS if _divide(config, count)]
+        heads = _heads(config)
+        reason = (
+            f"{what} has {heads[0]} attention heads and {heads[1]} of keys, which {gpus} GPUs do not divide"
+        )
+        yield reason, f"serve it on {' or '.join(fitting)} GPUs: set gpus of a stack `serve`"
+
+
+def problems_of_adapter(what: str, config: Mapping[str, Any], rank: int) -> Iterator[Problem]:
+    """Why vLLM would not load an adapter.
+
+    Args:
+        what: Names the adapter in a sentence.
+        config: Its adapter_config.json.
+        rank: Its rank by the recipe.
+    """
+    rank = max(rank, int(config.get("r") or 0), *map(int, (config.get("rank_pattern") or {}).values()))
+    if rank > RANKS[-1]:
+        yield f"{what} has rank {rank}, and vLLM serves ranks up to {RANKS[-1]}", _WITHOUT_ADAPTER
+    if modules := config.get("modules_to_save"):
+        yield f"{what} has whole layers ({', '.join(modules)}), which vLLM does not load", _WITHOUT_ADAPTER
+    if config.get("use_dora"):
+        yield f"{what} is a DoRA adapter, which vLLM does not load", _WITHOUT_ADAPTER
+    if config.get("bias", "none") != "none":
+        yield f"{what} has biases, which vLLM does not load", _WITHOUT_ADAPTER
+
+
+def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    parts = (config[key] for key in _PARTS if isinstance(config.get(key), Mapping))
+    return next(parts, config)
+
+
+def _ropes(text: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The settings of the rope, in the newer form by the kind of layer."""
+    rope = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    nested = [part for part in rope.values() if isinstance(part, Mapping)]
+    return nested or [rope]
+
+
+def _heads(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Heads of queries, and of keys and values. 0 if the file does not say."""
+    text = _text_part(config)
+    heads = int(text.get("num_attention_heads") or text.get("n_head") or 0)
+    return heads, int(text.get("num_key_value_heads") or heads)
+
+
+def _divide(config: Mapping[str, Any], gpus: int) -> bool:
+    """Whether each GPU gets as many heads. A head of keys may be on several GPUs."""
+    heads, of_keys = _heads(config)
+    return heads % gpus == 0 and (not of_keys or of_keys % gpus == 0 or gpus % of_keys == 0)
