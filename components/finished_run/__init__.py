@@ -12,7 +12,7 @@ from components.base.once import OnceError, OnceProvider
 # What the look-up finds, see `components.finished_run.lookup.result_of`.
 _RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "length", "system", "prompt")
 # Inputs that decide whether a run may be served.
-_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "most_length", "users_length")
+_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "max_length", "users_length")
 
 
 class FinishedRunProvider(OnceProvider):
@@ -71,7 +71,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         serve_not_good: Whether a run is accepted that failed `evaluation.good` of its recipe.
         memory_gb: GB of GPU memory of a server. A model whose weights do not fit into it is refused.
         gpus: Number of GPUs of a server. A model is refused whose heads they do not divide.
-        most_length: Tokens of a request with its answer. A model with fewer positions takes fewer.
+        max_length: Tokens of a request with its answer. A model with fewer positions takes fewer.
         users_length: The user's `--max-model-len`, 0 without one. A model with fewer positions is refused.
         keep: Whether an update to a run that must not be served keeps the run before, and says why. Without
             it such an update fails.

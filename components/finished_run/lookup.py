@@ -211,7 +211,7 @@ def _length(props: Mapping[str, Any], what: str, files: RunFiles, folder: str) -
         what, config, int(props["gpus"]), int(props["users_length"])
     ):
         raise RunError(reason, remedy)
-    return min(int(props["most_length"]), limits.positions_of(config) or int(props["most_length"]))
+    return min(int(props["max_length"]), limits.positions_of(config) or int(props["max_length"]))
 
 
 def _adapter(

@@ -22,7 +22,7 @@ class ServedRunArgs(Args):
     serve_not_good: bool
     memory_gb: int
     gpus: int
-    most_length: int
+    max_length: int
     users_length: int
     keep: bool
 

@@ -45,7 +45,7 @@ def declare_served_run(
             serve_not_good=serving.serve_not_good,
             memory_gb=gpus * L4.memory_gb,
             gpus=gpus,
-            most_length=vllm.GKE_LENGTH,
+            max_length=vllm.GKE_LENGTH,
             users_length=serving.users_length,
             keep=keep,
         ),

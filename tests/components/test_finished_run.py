@@ -23,7 +23,7 @@ PROPS = {
     "serve_not_good": False,
     "memory_gb": 24,
     "gpus": 1,
-    "most_length": 8192,
+    "max_length": 8192,
     "users_length": 0,
 }
 
