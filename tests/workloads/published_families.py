@@ -270,7 +270,7 @@ DENSE = (
         name="microsoft/phi-4",
         template="phi3",
         kind="Phi3Config",
-        settings=PLAIN | UNTIED,
+        settings=PLAIN | UNTIED | {"pad_token_id": 0},
         stops=("<|endoftext|>",),
     ),
     Family(
