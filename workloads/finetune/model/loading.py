@@ -85,8 +85,8 @@ def _not_loaded(model: Model, error: Exception) -> InputError:
 def as_model_allows(recipe: Recipe) -> Recipe:
     """The recipe, without packing if the model's rows cannot share a pack. One line says so.
 
-    Raises InputError when the recipe has pictures and the model takes none, when its weights are published in
-    a form with which the recipe's result cannot be made, and when the model is not one that writes text.
+    Raises InputError when the recipe has pictures and the model takes none. The same when weights as they are
+    published give no such result, and when the model does not write text.
     """
     check_model(recipe.model)
     config = config_in_cache(recipe.model)

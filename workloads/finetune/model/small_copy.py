@@ -1,8 +1,8 @@
 """What a model does with rows, found with a small copy of it that has random weights.
 
 Two rows go through the copy in one pack and alone. No list of families tells whether the results are equal:
-a row sees another by its attention, by a convolution, by a state, or by positions. A model can also see the
-tokens behind the one that it is to write. A run would train that to the end, and the model would be useless.
+a row sees another by its attention, by a convolution, by a state, or by positions. In some models a token
+also sees those behind it. A run would train such a model to the end, and it would be useless.
 """
 
 import tempfile

@@ -16,7 +16,7 @@ ROLES = re.compile("((system|developer) )?(user (assistant (tool )+)*assistant )
 MARKS = ("weight", "train", "trainable", "training", "loss_mask", "loss")
 # The key of a reply that is not trained.
 UNTRAINED = "untrained"
-# The column of plain texts, whatever its name in the data set.
+# The column of plain texts. In the data set it may have another name.
 TEXT = "text"
 
 
