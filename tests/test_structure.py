@@ -57,10 +57,11 @@ def test_every_key_belongs_to_one_topic_and_every_rule_to_a_key(scenario: str) -
     topics = topics_of(model)
     assert {place.topic for place in places.values()} <= {"", *topics}
     for owner in (model, *topics.values()):
-        for key, method in rules_of(owner):
-            assert key in places | places_left_out(model)
+        for rule in rules_of(owner):
+            assert rule.key in places | places_left_out(model)
             assert all(
-                any(issubclass(topic, kind) for topic in topics.values()) for kind in topics_asked(method)
+                any(issubclass(topic, kind) for topic in topics.values())
+                for kind in topics_asked(rule.method)
             )
 
 

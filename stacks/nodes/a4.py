@@ -77,7 +77,7 @@ class A4Capacity(ConfigModel):
     def _reservation_belongs_to_the_type(self) -> None:
         capacities(self.capacity_types, self.reservation)
 
-    @rule("capacity.minutes")
+    @rule("capacity.minutes", when_set=True)
     def _minutes_belong_to_the_list(self) -> None:
         check_minutes(self.capacity_minutes, self.capacity_types)
 

@@ -153,13 +153,13 @@ class L4Nodes(ConfigModel):
     def _reservation_belongs_to_the_type(self) -> None:
         capacities(self.capacity_types, self.reservation)
 
-    @rule("capacity.minutes")
+    @rule("capacity.minutes", when_set=True)
     def _minutes_belong_to_the_list(self) -> None:
         check_minutes(self.capacity_minutes, self.capacity_types)
 
-    @rule("machineType")
+    @rule("machineType", when_set=True)
     def _machine_is_ours_to_choose(self) -> None:
-        self._require_standard("machineType", self.machine_type is not _DEFAULT_MACHINE)
+        self._require_standard("machineType")
 
     @rule("machineType")
     def _machine_holds_a_server(self) -> None:
@@ -180,9 +180,9 @@ class L4Nodes(ConfigModel):
                 f"{needed}; set nodes to {-(-needed // self.machine.count)} or more"
             )
 
-    @rule("minNodes")
+    @rule("minNodes", when_set=True)
     def _minimum_is_ours_to_choose(self) -> None:
-        self._require_standard("minNodes", self.min_nodes is not None)
+        self._require_standard("minNodes")
 
     @rule("minNodes")
     def _minimum_fits_the_pool(self) -> None:
@@ -197,9 +197,9 @@ class L4Nodes(ConfigModel):
                 "minNodes to 0"
             )
 
-    @rule("zones")
+    @rule("zones", when_set=True)
     def _zones_are_ours_to_choose(self) -> None:
-        self._require_standard("zones", bool(self.zones))
+        self._require_standard("zones")
 
     @rule("zones")
     def _zones_have_l4(self, project: Project) -> None:
@@ -215,8 +215,8 @@ class L4Nodes(ConfigModel):
                 "minNodes below nodes and let the autoscaler spread them"
             )
 
-    def _require_standard(self, key: str, is_set: bool) -> None:
-        if is_set and self.autopilot:
+    def _require_standard(self, key: str) -> None:
+        if self.autopilot:
             raise ValueError(f"Autopilot chooses machines by itself; remove it with `pulumi config rm {key}`")
 
 

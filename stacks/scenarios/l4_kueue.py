@@ -121,10 +121,15 @@ class Settings(ConfigModel):
                 f"{gpus // GPUS_PER_POD} or less, or raise nodes"
             )
 
-    @rule("servingReplicas.min")
+    @rule("serveNotGood", when_set=True)
+    def _a_run_is_served(self) -> None:
+        if self.serve == "hub":
+            raise ValueError("serve: hub serves no run; set serve to run, or remove it")
+
+    @rule("servingReplicas.min", when_set=True)
     def _fewest_are_below_the_most(self) -> None:
         fewest, most = self.fewest_servers, self.most_servers
-        if most is None and fewest != 1:
+        if most is None:
             raise ValueError("there is no autoscaler; set servingReplicas.max too, or remove it")
         if most is not None and fewest > most:
             raise ValueError(

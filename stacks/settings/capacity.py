@@ -120,7 +120,7 @@ class CapacityList(ConfigModel):
     def _reservation_belongs_to_the_type(self) -> None:
         capacities(self.capacity_types, self.reservation)
 
-    @rule("capacity.minutes")
+    @rule("capacity.minutes", when_set=True)
     def _minutes_belong_to_the_list(self) -> None:
         check_minutes(self.capacity_minutes, self.capacity_types)
 
@@ -157,8 +157,6 @@ def check_minutes(minutes: tuple[int, ...], types: Types) -> None:
     Raises:
         ValueError: If they do not belong to the list.
     """
-    if not minutes:
-        return
     if len(types) == 1:
         raise ValueError(f"after {types[0]} there is no other capacity to try; remove it")
     if len(minutes) != len(types):

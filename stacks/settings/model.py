@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 F = TypeVar("F", bound=FunctionType)
-_RULE_KEY: Final = "_key_of_the_rule"
+_RULE: Final = "_rule"
 
 
 class InvalidFieldError(Exception):
@@ -90,26 +90,43 @@ class Place:
     field: FieldInfo
 
 
-def rule(key: str) -> Callable[[F], F]:
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A rule about the value of a key.
+
+    Attributes:
+        method: Raises a ValueError if the value is wrong.
+        when_set: Whether the rule is only about a value that the stack file has, not about a default.
+    """
+
+    key: str
+    method: FunctionType
+    when_set: bool
+
+
+def rule(key: str, *, when_set: bool = False) -> Callable[[F], F]:
     """Marks a method as a rule, which raises a ValueError about the value of `key`.
+
+    With `when_set` it runs only if the stack file has the key. So it can refuse a key that would do nothing,
+    with whatever value.
 
     Rules run in the order of their topics, once all fields are read. A rule that reads a wrong value is left
     out, because that value has a problem of its own. So is a second rule about a key that has one already.
     """
 
     def mark(method: F) -> F:
-        setattr(method, _RULE_KEY, key)
+        setattr(method, _RULE, Rule(key=key, method=method, when_set=when_set))
         return method
 
     return mark
 
 
-def rules_of(model: type[ConfigModel]) -> Iterator[tuple[str, FunctionType]]:
-    """The rules that a model declares or inherits, with their keys."""
+def rules_of(model: type[ConfigModel]) -> Iterator[Rule]:
+    """The rules that a model declares or inherits."""
     methods = {name: method for kind in reversed(model.__mro__) for name, method in vars(kind).items()}
     for method in methods.values():
-        if isinstance(method, FunctionType) and (key := getattr(method, _RULE_KEY, "")):
-            yield key, method
+        if isinstance(method, FunctionType) and (marked := getattr(method, _RULE, None)):
+            yield marked
 
 
 def topics_asked(method: FunctionType) -> list[type[ConfigModel]]:

@@ -38,6 +38,7 @@ class Reading(Generic[M]):
         self.errors: dict[str, ValidationError | None] = {}
         self._places, left_out = places_of(model), places_left_out(model)
         self._keys = self._places.keys() | left_out
+        self._set_keys = self._places.keys() & values.keys()
         self._kinds = topics_of(model)
         right: dict[str, dict[str, Any]] = {name: {} for name in ("", *self._kinds)}
         for place in left_out.values():
@@ -63,11 +64,13 @@ class Reading(Generic[M]):
         """
         broken = set(self.errors)
         for owner in (*self._topics.values(), self.settings):
-            for key, method in rules_of(type(owner)):
+            for rule in rules_of(type(owner)):
+                key, method = rule.key, rule.method
                 if key not in self._keys:
                     raise TypeError(f"{method.__qualname__} is about {key}, which is no key")
                 others = [self._topic(kind, method) for kind in topics_asked(method)]
-                if key in broken or key not in self._places:
+                asked = self._set_keys if rule.when_set else self._places.keys()
+                if key in broken or key not in asked:
                     continue
                 try:
                     method(owner, *others)

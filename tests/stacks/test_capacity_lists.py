@@ -67,6 +67,15 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "capacity.minutes: 2000 is not a number from 1 to 1440, which is a day",
     ),
     (
+        {**A4, MINUTES: "[]"},
+        "capacity.minutes: there are 0 numbers for 3 capacities; give one for each of reservation, "
+        "flexStart, spot",
+    ),
+    (
+        {MINUTES: "[]"},
+        "capacity.minutes: after reservation there is no other capacity to try; remove it",
+    ),
+    (
         {MINUTES: "[30]"},
         "capacity.minutes: after reservation there is no other capacity to try; remove it",
     ),

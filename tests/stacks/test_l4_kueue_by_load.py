@@ -68,6 +68,10 @@ def test_only_a_cluster_whose_servers_the_load_chooses_is_on_the_rapid_channel()
             "servingReplicas.min: 3 is more than servingReplicas.max, 2; lower one or raise the other",
         ),
         (
+            '{"min": 1}',
+            "servingReplicas.min: there is no autoscaler; set servingReplicas.max too, or remove it",
+        ),
+        (
             '{"min": 2}',
             "servingReplicas.min: there is no autoscaler; set servingReplicas.max too, or remove it",
         ),
