@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
@@ -158,6 +159,30 @@ def test_another_value_of_a_key_changes_something(stack: str, key: str) -> None:
         for before, after in changes
     )
     assert any(different), f"{key} of {stack} does nothing: {changes}"
+
+
+def dependent() -> Iterator[Any]:
+    seen: set[str] = set()
+    for stack in plans.STACKS:
+        keys = keys_of(stacks.scenario_modules()[stack].Settings)
+        for key in sorted(keys.keys() & {*NEEDS, *CHANGES}):
+            yield pytest.param(stack, key, marks=[pytest.mark.slow] if key in seen else [])
+            seen.add(key)
+
+
+@pytest.mark.parametrize(("stack", "key"), dependent())
+def test_a_key_without_the_settings_that_it_needs_is_refused_or_changes_something(
+    stack: str, key: str
+) -> None:
+    before, accepted = plans.known_settings(stack), []
+    for value in values_for(stack, key):
+        with suppress(SettingsError):
+            # Whoever writes the default into the stack file expects no change.
+            if of_stack(stack, {**before, key: value}) != of_stack(stack, before):
+                accepted.append({**before, key: value})
+    plan = planned(stack, tuple(before.items()))
+    different = (planned(stack, tuple(after.items())) != plan for after in accepted)
+    assert not accepted or any(different), f"{key} of {stack} does nothing without {NEEDS.get(key)}"
 
 
 @pytest.mark.parametrize("facts", FACTS)
