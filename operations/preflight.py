@@ -25,6 +25,7 @@ from operations.checks.places import check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.checks.quotas import check_quotas
 from operations.checks.reservations import check_reservations
+from operations.checks.served_model import check_served_model
 from operations.checks.served_run import check_served_run
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
@@ -57,6 +58,7 @@ CHECKS: Final[dict[str, Check]] = {
     "names": check_names,
     "bucket": check_bucket,
     "served run": check_served_run,
+    "served model": check_served_model,
     "network": check_network,
     "Hugging Face": check_hub,
     "template": check_chat_template,

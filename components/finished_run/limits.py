@@ -1,6 +1,8 @@
 """What vLLM takes of a model, by the model's config.json: tokens of a request, GPUs of a server, adapters."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 # The ranks that vLLM has kernels for. An adapter of another rank is served by the next larger one.
@@ -23,6 +25,9 @@ _POSITIONS: Final = (
 )
 # Kinds of a rope whose positions count its factor already, or which have none.
 _COUNTED: Final = ("default", "su", "longrope", "llama3", "mrope")
+# A number as vLLM reads it: 16384, 16k is 16,000, and 16K is 16,384.
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+_UNITS: Final = {"": 1, "k": 1000, "K": 1 << 10, "m": 1_000_000, "M": 1 << 20}
 _GPUS: Final = (1, 2, 4, 8)
 _WITHOUT_ADAPTER: Final = "merge it with `python -m finetune merge`, or train with `training.result: model`"
 
@@ -45,20 +50,18 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
     return int(positions * factor)
 
 
-def problems_of_model(
-    what: str, config: Mapping[str, Any], gpus: int, users_length: int
-) -> Iterator[Problem]:
+def problems_of_model(what: str, config: Mapping[str, Any], gpus: int, length: int) -> Iterator[Problem]:
     """Why vLLM would not start with a model.
 
     Args:
         what: Names the model in a sentence.
         gpus: Number of GPUs of a server.
-        users_length: The user's `--max-model-len`, 0 without one.
+        length: The server's `--max-model-len`, 0 if it follows the model.
     """
     positions = positions_of(config)
-    if positions and users_length > positions:
-        reason = f"{what} has {positions} positions, and vllmArguments has --max-model-len={users_length}"
-        yield reason, f"write --max-model-len={positions} or less, or remove it"
+    if positions and length > positions:
+        reason = f"{what} has {positions} positions, and --max-model-len of its servers is {length}"
+        yield reason, f"write --max-model-len={positions} or less into vllmArguments"
     if not _divide(config, gpus):
         fitting = [str(count) for count in _GPUS if _divide(config, count)]
         heads = _heads(config)
@@ -66,6 +69,16 @@ def problems_of_model(
             f"{what} has {heads[0]} attention heads and {heads[1]} of keys, which {gpus} GPUs do not divide"
         )
         yield reason, f"serve it on {' or '.join(fitting)} GPUs: set gpus of a stack `serve`"
+
+
+def length_in(arguments: Sequence[str]) -> int:
+    """The last `--max-model-len` of a command. 0 without one, or if a configuration of the user's decides."""
+    options = [word for argument in arguments for word in argument.split("=", 1)]
+    values = {option.replace("_", "-"): value for option, value in pairwise(options)}
+    if any(option.startswith("--hf-overrides") for option in values):
+        return 0
+    number = _LENGTH.fullmatch(values.get("--max-model-len", ""))
+    return int(float(number[1]) * _UNITS[number[2]]) if number else 0
 
 
 def problems_of_adapter(what: str, config: Mapping[str, Any], rank: int) -> Iterator[Problem]:

@@ -86,7 +86,7 @@ def check_chat_template(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     elif model.chat_template:
         yield fine(f"the recipe borrows {model.chat_template}")
     elif model.on_hub:
-        contents = [_content_of(plan, clients, model.name, model.revision, file) for file in _TEMPLATE_FILES]
+        contents = [content_of(plan, clients, model.name, model.revision, file) for file in _TEMPLATE_FILES]
         if any(contents[:-1]) or _names_one(contents[-1]):
             yield fine(f"model {model.name} has one")
         elif contents[-1] is not None:
@@ -121,7 +121,7 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     return answer if isinstance(answer, dict) else {}
 
 
-def _content_of(plan: StackPlan, clients: Clients, model: str, revision: str | None, file: str) -> str | None:
+def content_of(plan: StackPlan, clients: Clients, model: str, revision: str | None, file: str) -> str | None:
     """The text of a file of a model. Empty if the model has no such file, None without a usable answer."""
     server = f"{clients.endpoint}/huggingface" if clients.endpoint else huggingface_hub.constants.ENDPOINT
     huggingface_hub.set_client_factory(_client)

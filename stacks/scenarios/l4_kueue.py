@@ -241,7 +241,8 @@ def _server(
         name, _, revision = settings.serving_model.partition("@")
         model = HubModel(name=name, revision=revision)
         # Kueue is there before any Job of its namespace, because its webhook looks at each of them.
-        access.append(model.copied(stack.name, platform, queue.access))
+        copied = model.copied(stack.name, platform, settings.serving, GPUS_PER_POD, queue.access)
+        access.append(copied)
         arguments = model.arguments(settings.serving, bucket, GPUS_PER_POD)
         values = {"arguments": arguments, **NOTHING_MOUNTED}
     return ModelServer(

@@ -32,12 +32,19 @@ class HubModel:
         return f"weights/{self.name}/{self.revision or 'main'}"
 
     def copied(
-        self, name: str, platform: TrainingPlatform, depends_on: Sequence[pulumi.Resource]
+        self,
+        name: str,
+        platform: TrainingPlatform,
+        serving: vllm.Vllm,
+        gpus: int,
+        depends_on: Sequence[pulumi.Resource],
     ) -> pulumi.Resource:
         """Declares the Job that copies it, and returns the resource that exists once the copy is complete.
 
         Args:
             name: Logical name of the scenario.
+            serving: What its servers are started with.
+            gpus: GPUs of a server. The Job ends with bad input if vLLM would not start.
             depends_on: Resources besides those of the platform that any pod must wait for.
         """
         job = BatchJob(
@@ -53,6 +60,10 @@ class HubModel:
                     "bucket": platform.bucket.path_in_command,
                     "folder": self.folder,
                     "revision": [f"--revision={self.revision}"] if self.revision else [],
+                    "servers": [
+                        f"--max-model-len={serving.users_length or vllm.GKE_LENGTH}",
+                        f"--gpus={gpus}",
+                    ],
                     "tokens": [HuggingFaceToken.in_pods()],
                     "code": platform.code.volume,
                 },

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from components.finished_run.limits import length_in
 from components.image.image import Image
 from stacks import pins
 from stacks.settings.image import ImageByDigest
@@ -41,9 +41,6 @@ WITHOUT_SPARE: Final = {"maxSurge": 0, "maxUnavailable": 1}
 # At least half of the servers, and a single one, go on answering. The share rounds down.
 NO_GAP: Final = {"maxSurge": 1, "maxUnavailable": "50%"}
 
-# A number as vLLM reads it: 16384, 16k is 16,000, and 16K is 16,384.
-_LENGTH: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
-_UNITS: Final = {"": 1, "k": 1000, "K": 1 << 10, "m": 1_000_000, "M": 1 << 20}
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
 # As long as access tokens of the Hub are. Some names begin with hf_, too.
 _TOKEN: Final = re.compile(r"\bhf_\w{30,}")
@@ -111,12 +108,7 @@ class Vllm(ConfigModel):
     @property
     def users_length(self) -> int:
         """The user's `--max-model-len`, 0 without one and where a configuration of the user's decides."""
-        options = [word for argument in self.vllm_arguments for word in argument.split("=", 1)]
-        values = {option.replace("_", "-"): value for option, value in pairwise(options)}
-        if any(option.startswith("--hf-overrides") for option in values):
-            return 0
-        number = _LENGTH.fullmatch(values.get("--max-model-len", ""))
-        return int(float(number[1]) * _UNITS[number[2]]) if number else 0
+        return length_in(self.vllm_arguments)
 
     def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
         """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""

@@ -125,7 +125,7 @@ def test_a_users_length_above_the_positions_is_refused(buckets: Buckets, run: Pa
     configure_model(run, max_position_embeddings=2048)
     assert look(buckets, users_length=2048)["kind"] == "model"
     text = refusal(buckets, users_length=4096)
-    assert "has 2048 positions, and vllmArguments has --max-model-len=4096" in text
+    assert "has 2048 positions, and --max-model-len of its servers is 4096" in text
 
 
 def test_heads_that_the_gpus_do_not_divide_are_refused(buckets: Buckets, run: Path) -> None:

@@ -104,8 +104,8 @@ def test_a_users_length_above_the_positions_is_refused(users_length: int, is_ref
     text = problem(config, users_length=users_length)
     assert bool(text) == is_refused
     if is_refused:
-        assert "has 4096 positions, and vllmArguments has --max-model-len=4097" in text
-        assert "write --max-model-len=4096 or less, or remove it" in text
+        assert "has 4096 positions, and --max-model-len of its servers is 4097" in text
+        assert "write --max-model-len=4096 or less into vllmArguments" in text
 
 
 @pytest.mark.parametrize(

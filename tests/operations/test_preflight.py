@@ -58,6 +58,7 @@ OPTIONAL = (
     "names",
     "bucket",
     "served run",
+    "served model",
     "template",
 )
 ON_SPOT = f"{NEUTRAL} capacity.type=spot imageUri={IMAGE}"

@@ -227,6 +227,9 @@ def test_servers_read_what_the_job_has_copied_and_never_the_hub(model: str) -> N
     assert (options.command, options.model, options.revision) == ("copy", name, revision or None)
     (server,) = serving(plan)["spec"]["template"]["spec"]["containers"]
     assert server["args"][0] == f"{options.folder}/model"
+    # The Job refuses a model with which these servers would not start.
+    own = {f"--max-model-len={options.max_model_len}", f"--tensor-parallel-size={options.gpus}"}
+    assert own <= {*server["args"]}
     assert "--load-format=runai_streamer" in server["args"]
     tokens = [[it["name"] for it in pod["env"] if "valueFrom" in it] for pod in (container, server)]
     assert tokens == [["HF_TOKEN"], []]

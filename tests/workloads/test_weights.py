@@ -199,3 +199,53 @@ def test_a_run_that_publishes_its_model_uploads_no_base(from_hub: list[str], buc
     assert main(publishing(from_hub, "model", "mine")) == 0
     assert (buckets.folder / "bucket/mine/model/config.json").exists()
     assert not (buckets.folder / "bucket/weights").exists()
+
+
+def configure(repository: Path, **config: object) -> None:
+    file = repository / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "reason"),
+    [
+        (
+            {"max_position_embeddings": 4096},
+            ["--max-model-len=8192"],
+            "has 4096 positions, and --max-model-len of its servers is 8192: write --max-model-len=4096",
+        ),
+        ({"max_position_embeddings": 8192}, ["--max-model-len=8192"], ""),
+        (
+            {"max_position_embeddings": 4096, "rope_parameters": {"rope_type": "linear", "factor": 4.0}},
+            ["--max-model-len=8192"],
+            "",
+        ),
+        ({"num_attention_heads": 9}, ["--gpus=2"], "has 9 attention heads, which the 2 GPUs"),
+        ({"num_attention_heads": 8}, ["--gpus=2"], ""),
+        ({"text_config": {"max_position_embeddings": 1024}}, ["--max-model-len=2048"], "has 1024 positions"),
+    ],
+)
+def test_a_model_with_which_no_server_would_start_is_bad_input_before_its_weights_are_copied(
+    config: dict[str, object],
+    options: list[str],
+    reason: str,
+    tiny: Path,
+    tmp_path: Path,
+    hub: "Hub",
+    bucket: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = shutil.copytree(tiny / "text-model", tmp_path / "repository")
+    configure(folder, **config)
+    hub.model(NAME).push(folder)
+    assert main([*COPY, *options]) == (2 if reason else 0)
+    assert reason in capsys.readouterr().err
+    assert bool(downloads(hub)) == (not reason)
+
+
+def test_servers_with_a_longer_length_are_refused_a_copy_that_is_there(
+    repository: Path, bucket: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*COPY, "--max-model-len=512"]) == 0
+    assert main([*COPY, "--max-model-len=1000000"]) == 2
+    assert "--max-model-len of its servers is 1000000" in capsys.readouterr().err

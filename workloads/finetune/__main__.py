@@ -83,7 +83,8 @@ def _copy(options: argparse.Namespace) -> int:
     from finetune.settings.sections import Model
 
     _end_on_sigterm()
-    copy_weights(Model(name=options.model, revision=options.revision), options.folder)
+    model = Model(name=options.model, revision=options.revision)
+    copy_weights(model, options.folder, options.max_model_len, options.gpus)
     return Exit.FINISHED
 
 
@@ -212,6 +213,8 @@ def make_parser() -> argparse.ArgumentParser:
     copy.add_argument("model", help="its name on the Hub")
     copy.add_argument("folder", help="where to: gs://BUCKET/FOLDER or a local directory")
     copy.add_argument("--revision", help="branch, tag or commit; by default the main branch")
+    copy.add_argument("--max-model-len", type=count, default=0, help="tokens of a request of its servers")
+    copy.add_argument("--gpus", type=count, default=1, help="GPUs of such a server")
     for command in (local, on_ray, torchrun):
         add_common_options(command, "training.learning_rate=1e-4")
         command.add_argument("--storage", help="gs://BUCKET[/FOLDER] or a local directory")

@@ -20,19 +20,23 @@ MODEL_FILES = ["*.json", "model*.safetensors", "*.model", "*.jinja", "*.txt"]
 LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError)
 
 
-def check_model(model: Model) -> None:
+def check_model(model: Model) -> Path:
     """Download the model's configuration. Raises InputError when it is absent or gated."""
     import huggingface_hub
 
     from shared.hub import read
 
     if model.on_hub:
-        read(
-            model,
-            lambda: huggingface_hub.hf_hub_download(model.name, "config.json", revision=model.revision),
+        return Path(
+            read(
+                model,
+                lambda: huggingface_hub.hf_hub_download(model.name, "config.json", revision=model.revision),
+            )
         )
-    elif not Path(model.name, "config.json").is_file():
+    config = Path(model.name, "config.json")
+    if not config.is_file():
         raise InputError(f"model {model.name} is not a directory with a config.json")
+    return config
 
 
 def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:

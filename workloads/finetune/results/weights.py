@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile
 
 FILES = "model"
+CONFIG = "config.json"
 # What was named, and the commit that it was at the first start.
 SOURCE = "source.json"
 # Bytes of one request. They are held in memory, because a file may be larger than the disk of a pod.
@@ -33,21 +34,27 @@ WEIGHTS = "model*.safetensors"
 UPLOADS = 4
 
 
-def copy_weights(model: Model, uri: str) -> None:
+def copy_weights(model: Model, uri: str, length: int = 0, gpus: int = 1) -> None:
     """Copy the files of the model's revision to a folder, gs:// or local. A complete copy asks nobody.
 
+    Args:
+        length: Tokens of a request of the servers that will read the copy, 0 for as many as the model takes.
+        gpus: GPUs of such a server.
+
     Raises:
-        InputError: The model or the revision does not exist, its licence is not accepted, or its weights are
-            not in safetensors.
+        InputError: The model or the revision does not exist, its licence is not accepted, its weights are
+            not in safetensors, or a server would not start with it.
         PassingError: The Hub or the bucket fails for too long, or a file arrives damaged.
     """
     folder = Folder(uri)
     if done := folder.first_access(lambda: read_json(folder, MARKER)):
         print(f"{uri} has {model.name} already, at {done['commit']}", flush=True)
+        _check_server(read_json(folder, f"{FILES}/{CONFIG}"), model.name, length, gpus)
         return
     commit = read_json(folder, SOURCE).get("commit") or _commit(model)
     model = model.model_copy(update={"revision": commit})
-    check_model(model)
+    config = check_model(model)
+    _check_server(json.loads(config.read_text()), model.name, length, gpus)
     files = _files(model)
     source = {"model": model.name, "commit": commit}
     folder.first_access(lambda: folder.write_text(SOURCE, json.dumps(source)))
@@ -60,6 +67,27 @@ def copy_weights(model: Model, uri: str) -> None:
         print(f"{number} of {len(files)}: {file.path}, {size}", flush=True)
     hashes = {file.path: _hash(file)[1] for file in files}
     folder.write_text(MARKER, json.dumps({**source, "files": hashes}, indent=2))
+
+
+def _check_server(config: dict[str, Any], name: str, length: int, gpus: int) -> None:
+    """Raise InputError when vLLM would not start with a model, as `components/finished_run/limits.py` does.
+
+    A file that does not say, or stretches its positions by a factor, is not checked.
+    """
+    text = config.get("text_config") or config
+    positions = text.get("max_position_embeddings") or length
+    is_stretched = "factor" in json.dumps([text.get("rope_scaling"), text.get("rope_parameters")])
+    if length > positions and not is_stretched:
+        raise InputError(
+            f"model {name} has {positions} positions, and --max-model-len of its servers is {length}: write "
+            f"--max-model-len={positions} or less into vllmArguments"
+        )
+    heads = text.get("num_attention_heads") or 0
+    if heads % gpus:
+        raise InputError(
+            f"model {name} has {heads} attention heads, which the {gpus} GPUs of a server do not divide: "
+            "choose another model"
+        )
 
 
 def keep_base(model: Model, published: Path, storage: str) -> None:
