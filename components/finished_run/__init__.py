@@ -10,7 +10,10 @@ from components.base.clock import Clock
 from components.base.once import OnceError, OnceProvider
 
 # What the look-up finds, see `components.finished_run.lookup.result_of`.
-_RESULTS: Final = ("folder", "kind", "base", "base_folder", "rank", "length", "system", "prompt")
+_RESULTS: Final = (
+    *("folder", "kind", "base", "base_folder", "rank", "length", "template"),
+    *("system", "prompt"),
+)
 # Inputs that decide whether a run may be served.
 _CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "max_length", "users_length")
 
@@ -83,6 +86,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         base_folder: Folder in the bucket with the base model's files, empty for a whole model.
         rank: Rank of the adapter, 0 for a whole model.
         length: Tokens of a request with its answer: the input, or the model's positions if they are fewer.
+        template: File in `kind` with the chat template of an adapter, empty for that of its base.
         system: System message of the rows that the run was trained on, empty for none.
         prompt: Their user message with placeholders for fields, empty if the rows are conversations.
     """
@@ -94,6 +98,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     base_folder: pulumi.Output[str]
     rank: pulumi.Output[int]
     length: pulumi.Output[int]
+    template: pulumi.Output[str]
     system: pulumi.Output[str]
     prompt: pulumi.Output[str]
 

@@ -15,6 +15,7 @@ from components.finished_run import limits
 _RECORD: Final = "run.json"
 _MARKER: Final = "COMPLETE.json"
 _EXPORT: Final = "hugging-face"
+_TEMPLATE: Final = "chat_template.jinja"
 _WEIGHTS: Final = ".safetensors"
 # Part of the GPU memory that vLLM fills with weights, keys and values. The rest of a server's memory is for
 # activations. https://docs.vllm.ai/en/stable/configuration/engine_args/
@@ -98,7 +99,7 @@ def _served(
     if complete.get("model"):
         return _whole_model(props, files, "model", complete["model"], bytes_per_weight=2)
     if complete.get("adapter"):
-        return _adapter(props, files, record, complete["adapter"])
+        return _adapter(props, files, record, complete)
     # MaxText exports float32, and vLLM loads it as bf16.
     return _whole_model(props, files, _EXPORT, None, bytes_per_weight=4)
 
@@ -183,7 +184,8 @@ def _whole_model(
     what = f"the model of run {files.uri}"
     _check_room(props, what, sizes, bytes_per_weight)
     length = _length(props, what, files, kind)
-    return {"folder": props["run"], "kind": kind, "base": "", "base_folder": "", "rank": 0, "length": length}
+    base = {"base": "", "base_folder": "", "rank": 0, "template": ""}
+    return {"folder": props["run"], "kind": kind, **base, "length": length}
 
 
 def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], bytes_per_weight: int) -> None:
@@ -215,7 +217,7 @@ def _length(props: Mapping[str, Any], what: str, files: RunFiles, folder: str) -
 
 
 def _adapter(
-    props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], published: Mapping[str, int]
+    props: Mapping[str, Any], files: RunFiles, record: Mapping[str, Any], complete: Mapping[str, Any]
 ) -> dict[str, Any]:
     recipe, commits = record["recipe"], record.get("commits") or {}
     model = recipe["model"]
@@ -226,7 +228,7 @@ def _adapter(
             "train with `training.result: model`, or merge it with "
             f"`python -m finetune merge {files.uri} FOLDER`",
         )
-    if files.sizes("adapter") != dict(published):
+    if files.sizes("adapter") != dict(complete["adapter"]):
         raise RunError(f"{files.uri}/adapter is not what the run has published", _RESTORE)
     rank = int(recipe["lora"]["rank"])
     config = _json(files, "adapter/adapter_config.json") or {}
@@ -244,6 +246,8 @@ def _adapter(
         "base_folder": base_folder,
         "rank": rank,
         "length": _length(props, what, base_files, "model"),
+        # A merged model has it among its own files.
+        "template": _TEMPLATE if complete.get("own_template") else "",
     }
 
 

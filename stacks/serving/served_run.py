@@ -79,13 +79,15 @@ def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
         *model, length = results
         return serving.arguments_of_vllm(*_arguments(*model), *vllm.gke_arguments(gpus, int(length)))
 
-    arguments = pulumi.Output.all(
-        lookup.bucket, lookup.folder, lookup.kind, lookup.base, lookup.base_folder, lookup.rank, lookup.length
-    ).apply(command)
+    place = (lookup.bucket, lookup.folder, lookup.kind)
+    adapter = (lookup.base, lookup.base_folder, lookup.rank, lookup.template)
+    arguments = pulumi.Output.all(*place, *adapter, lookup.length).apply(command)
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
 
-def _arguments(bucket: str, folder: str, kind: str, base: str, base_folder: str, rank: int) -> list[str]:
+def _arguments(
+    bucket: str, folder: str, kind: str, base: str, base_folder: str, rank: int, template: str
+) -> list[str]:
     """The model of a run for `vllm serve`: its path, or the base model in the bucket with the adapter."""
     name, path = served_name(folder), f"{vllm.RUN_FOLDER}/{kind}"
     # MaxText exports float32, which vLLM then stores as bf16.
@@ -93,5 +95,6 @@ def _arguments(bucket: str, folder: str, kind: str, base: str, base_folder: str,
     if not base:
         return [path, f"--served-model-name={name}", precision]
     kernel = next((size for size in RANKS if size >= rank), rank)
+    asked = [f"--chat-template={path}/{template}"] if template else []
     adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]
-    return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter]
+    return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter, *asked]

@@ -72,7 +72,8 @@ def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
 
 
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
-    served = {"folder": RUN, "kind": "model", "base": "", "base_folder": "", "rank": 0, "length": 8192}
+    base = {"base": "", "base_folder": "", "rank": 0, "template": ""}
+    served = {"folder": RUN, "kind": "model", **base, "length": 8192}
     assert look(buckets) == {**served, "system": "Answer with a query.", "prompt": "{schema}\n{question}"}
 
 
@@ -83,7 +84,16 @@ def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
     result = look(buckets)
     assert (result["kind"], result["base"]) == ("adapter", "google/gemma-3-4b-it")
     assert result["base_folder"] == f"mine/weights/google/gemma-3-4b-it/{'0' * 40}/model"
-    assert result["rank"] == 16
+    assert (result["rank"], result["template"]) == (16, "")
+
+
+def test_an_adapter_is_served_with_the_chat_template_that_it_was_trained_with(
+    buckets: Buckets, run: Path
+) -> None:
+    publish_adapter(run)
+    complete = json.loads((run / "COMPLETE.json").read_text())
+    (run / "COMPLETE.json").write_text(json.dumps(complete | {"own_template": True}))
+    assert look(buckets)["template"] == "chat_template.jinja"
 
 
 def test_an_adapter_without_its_base_is_refused_with_the_command_that_copies_it(

@@ -25,13 +25,14 @@ CHANNELS = {"gptoss": "<|channel|>final<|message|>", "muse_glimmer": " to=user<|
 
 def replies(tokenizer: Any, conversation: list[dict[str, Any]], **more: Any) -> list[str]:
     """The trained texts of a conversation."""
-    row = ChatTemplate(tokenizer).row(conversation, **more)
-    runs: list[list[int]] = [[]]
-    for token, is_trained in zip(row.tokens, row.trained, strict=True):
-        if is_trained:
-            runs[-1].append(token)
-        elif runs[-1]:
-            runs.append([])
+    runs: list[list[int]] = []
+    for row in ChatTemplate(tokenizer).rows(conversation, **more):
+        runs.append([])
+        for token, is_trained in zip(row.tokens, row.trained, strict=True):
+            if is_trained:
+                runs[-1].append(token)
+            elif runs[-1]:
+                runs.append([])
     return [tokenizer.decode(run) for run in runs if run]
 
 
@@ -113,26 +114,3 @@ def test_a_template_that_fails_is_told_in_one_line(template: str | None, problem
     with pytest.raises(InputError, match="the model") as error:
         ChatTemplate(tokenizer).row(CONVERSATION)
     assert problem in str(error.value) and "\n" not in str(error.value)
-
-
-# Templates whose prompt begins the model's thoughts, which rows without thoughts do not have.
-OPEN_THOUGHTS = {
-    *("deepseek_r1_distill", "deepseekv3", "qwen3_5_think", "qwen3_6", "qwen3_8"),
-    *("nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra"),
-}
-
-
-@pytest.mark.parametrize("system", [[], [{"role": "system", "content": "Be kind."}]], ids=["alone", "system"])
-def test_a_prompt_that_a_server_writes_differently_is_told(system: list[dict[str, Any]]) -> None:
-    talk = [*system, {"role": "user", "content": "Hello"}, {"role": "assistant", "content": "yes"}]
-    different = set()
-    for name, template in templates().items():
-        try:
-            line = ChatTemplate(tokenizer_of(template)).difference(talk)
-        except InputError:
-            continue  # it takes no system message
-        if line:
-            assert line.startswith("warning: a server asks with another prompt than the trained one. ")
-            assert '<think>\\n", the trained one with ' in line
-            different.add(name)
-    assert different == OPEN_THOUGHTS

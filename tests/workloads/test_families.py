@@ -11,7 +11,7 @@ from tiny_families import END_OF_TURN, FAMILIES, make_family, make_family_with_p
 from finetune.__main__ import main
 from finetune.dry_run import make_plan
 from finetune.model.loading import as_model_allows, load_processor
-from finetune.rows.data import load_conversations
+from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.tokens import NOT_TRAINED, to_tokens
 from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import make_recipe, make_trainer
@@ -57,6 +57,7 @@ def loss_of_rows_one_by_one(recipe: Recipe) -> float:
     assert test_rows is not None
     losses = []
     tokenizer = load_processor(recipe.model.name, pictures=False)
+    settle_for(recipe.data, test_rows, tokenizer)
     for row in to_tokens(test_rows, tokenizer, None).with_format("torch"):
         labels = row["labels"][1:].long()
         trained = labels != NOT_TRAINED

@@ -92,13 +92,36 @@ def test_a_call_that_the_template_does_not_write_is_refused(
     assert problem in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_rows_without_thoughts_for_a_model_that_begins_with_them_are_told(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("reply", "how", "shown"),
+    [
+        (
+            {"content": "b"},
+            "have no thoughts: the run trains without",
+            ('<think>\\n\\n</think>\\n\\n"', '"b<'),
+        ),
+        ({"content": "b", "reasoning_content": "Hm."}, "", ('<think>\\n"', '"Hm.\\n</think>\\n\\nb<')),
+        ({"content": "<think>Hm.</think>b"}, "", ('<think>\\n"', '"Hm.\\n</think>\\n\\nb<')),
+    ],
+    ids=["none", "key", "text"],
+)
+def test_rows_are_trained_behind_the_prompt_for_their_thoughts(
+    reply: dict[str, str],
+    how: str,
+    shown: tuple[str, str],
+    tiny: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows_of(tmp_path, [[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]])
+    rows_of(tmp_path, [[{"role": "user", "content": "a"}, {"role": "assistant", **reply}]])
     assert start(recipe_with(tmp_path, tiny, "qwen3_6"), "--dry-run") == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
-    assert line.endswith("or ask the server with chat_template_kwargs {enable_thinking: false}")
+    printed = capsys.readouterr().out
+    prompt, trained = [line for line in printed.splitlines() if line.startswith(("  prompt", "  trained"))][
+        :2
+    ]
+    assert prompt.endswith(shown[0]) and trained.startswith(f"  trained {shown[1]}")
+    assert "warning" not in printed
+    assert (f"the rows {how} thoughts, and the chat template" in printed) == bool(how)
 
 
 @pytest.mark.parametrize("mark", [{"weight": 0}, {"train": False}, {"trainable": False}, {"loss_mask": 0.0}])

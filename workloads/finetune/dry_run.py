@@ -20,7 +20,7 @@ from finetune.model.loading import (
     vocabulary,
 )
 from finetune.rows import day
-from finetune.rows.data import check_data, load_conversations
+from finetune.rows.data import check_data, load_conversations, settle_for
 from finetune.rows.prefix import split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
@@ -99,10 +99,13 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     pictures = recipe.data.image is not None
     processor = load_processor(str(files), pictures, template=recipe.model.chat_template)
     tokenizer = getattr(processor, "tokenizer", processor)
-    about_day = day.line(tokenizer.chat_template, day.today())
-    for line in filter(None, (missing_stop(tokenizer, files, recipe.training.result), about_day)):
-        print(line)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
+    about = [
+        settle_for(recipe.data, rows, processor),
+        missing_stop(tokenizer, files, recipe.training.result),
+        day.line(tokenizer.chat_template, day.today()),
+    ]
+    print(*filter(None, about), sep="\n", end="\n" * any(about))
     training, prefix = recipe.training, []
     if pictures:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]

@@ -12,7 +12,7 @@ from finetune.model.families import auto_class
 from finetune.model.loading import load_model, load_processor
 from finetune.results.result import load_trained
 from finetune.rows.chat_template import ChatTemplate
-from finetune.rows.data import load_conversations
+from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.texts import token_lists
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
@@ -84,6 +84,7 @@ def _tokens(recipe: Recipe) -> torch.Tensor:
     processor = load_processor(recipe.model.name, pictures, template=recipe.model.chat_template)
     if recipe.data.text:
         return torch.tensor([token_lists(rows.select([0]), processor)[0][:TOKENS]])
+    settle_for(recipe.data, rows, processor)
     row = rows[0]
     template = ChatTemplate(getattr(processor, "tokenizer", processor))
     return torch.tensor(

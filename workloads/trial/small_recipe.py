@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from finetune.dry_run import make_plan
 from finetune.model.loading import as_model_allows, empty_model, load_processor
 from finetune.rows.chat_template import ChatTemplate
-from finetune.rows.data import load_conversations
+from finetune.rows.data import load_conversations, settle_for
 from finetune.settings.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     pictures = recipe.data.image is not None
     processor = load_processor(str(model), pictures, template=recipe.model.chat_template)
     count = PACKED if packs else STEPS * batch * accumulation
+    settle_for(recipe.data, rows, processor)
     chosen, longest = _short_rows(rows, recipe, processor, count)
     held_out = test_rows.select(range(min(TEST_ROWS, len(test_rows)))) if test_rows else None
     _write_rows(folder / "rows.parquet", rows.select(chosen), held_out, recipe.data.text)
@@ -91,7 +92,8 @@ def _short_rows(rows: "Dataset", recipe: Recipe, processor: Any, count: int) -> 
     tokens = []
     for at in range(min(LOOKED_AT, len(rows))):
         row = rows[at]
-        length = len(template.row([*row["prompt"], *row["completion"]], row.get("tools")).tokens)
+        parts = template.rows([*row["prompt"], *row["completion"]], row.get("tools"))
+        length = max(len(part.tokens) for part in parts)
         if limit is None or length <= limit:
             tokens.append((length, at))
     chosen = sorted(tokens)[:count]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from finetune.model.loading import compute_dtype, load_processor
+from finetune.model.loading import compute_dtype
 from finetune.rows.chat_template import ChatTemplate, Conversation
 from finetune.rows.day import ASKS
 from finetune.rows.texts import token_lists
@@ -56,15 +56,15 @@ class Check:
 
     Args:
         rows: Conversations, held-out ones if the recipe has some. Pictures are left out of them.
+        processor: The model's processor, or its tokenizer, whose chat template asks as the run has trained.
     """
 
-    def __init__(self, recipe: Recipe, run: RunFolder, rows: "Dataset") -> None:
+    def __init__(self, recipe: Recipe, run: RunFolder, rows: "Dataset", processor: Any) -> None:
         self._recipe, self._run, self._problem = recipe, run, ""
         self._rows: list[CheckRow] = []
         self._has_date = False
         try:
-            model = recipe.model
-            tokenizer = load_processor(model.name, False, model.revision, model.chat_template)
+            tokenizer = getattr(processor, "tokenizer", processor)
             self._has_date = ASKS in str(tokenizer.chat_template)
             find = _texts if TEXT in rows[0] else _replies
             self._rows = list(islice(find(rows, tokenizer), ROWS))

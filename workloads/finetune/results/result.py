@@ -68,7 +68,7 @@ def publish_result(
         if not recipe.lora and model is None:
             save_whole(load_saved(recipe.model, trained, arguments.device), folder)
         if not recipe.lora:
-            check.ask(complete_model(recipe.model, published, folder, arguments.device))
+            check.ask(complete_model(recipe.model, published, trained, folder, arguments.device))
         elif recipe.training.result == "model":
             check.ask(merge_adapter(recipe.model, published, trained, folder, arguments.device))
         else:

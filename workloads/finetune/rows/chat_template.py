@@ -2,22 +2,21 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import dropwhile
 from typing import Any
 
-from finetune.settings.conversations import UNTRAINED
+from finetune.rows.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
+from finetune.settings.conversations import THOUGHTS, UNTRAINED, thoughts_of
 from shared.errors import InputError, one_line
 
 # Characters of a text that are shown.
 LONGEST = 2000
-# Characters of a prompt's end that are shown.
+# Characters of thoughts that are shown.
 SHOWN = 40
 REPEATED = re.compile(r"(<[^<>]+>)\1{3,}")
-# A text that no template writes by itself.
-PROBE = "probe7f3a"
 TAKE_ANOTHER = "take an instruction-tuned model"
 
 Conversation = list[dict[str, Any]]
@@ -35,68 +34,126 @@ class Row:
 class ChatTemplate:
     """The chat template of a tokenizer.
 
-    trl has versions for training of many published templates. They mark replies, and write a turn in the same
-    way when other turns follow. Where trl has none, replies are searched for in the template's text.
+    A reply is trained behind the tokens that a server gives the model to write it. Where the template writes
+    earlier turns in the same way when others follow, one row has all replies of a conversation. Otherwise it
+    has several rows.
     """
 
     tokenizer: Any
     _ends: dict[int, str] = field(default_factory=dict)
 
-    def row(self, conversation: Conversation, tools: list[Any] | None = None) -> Row:
-        """The tokens of a conversation. Those that the model writes are trained, and no others.
+    def rows(self, conversation: Conversation, tools: list[Any] | None = None) -> list[Row]:
+        """The rows of a conversation. The tokens that the model writes are trained, each in one row.
 
-        Raises InputError when the template refuses the conversation, or writes it in such a way that replies
-        cannot be told from prompts.
+        Raises InputError when the template refuses the conversation, or does not write all of it.
         """
-        untrained = [bool(conversation[place].get(UNTRAINED)) for place in _replies(conversation)]
-        conversation = [self._as_taken(message) for message in conversation]
-        find_replies = self._searched if self._marks is None else self._marked
-        row = find_replies(conversation, tools)
-        if tools or any(message.get("tool_calls") for message in conversation):
-            self._check_tools(conversation, tools)
-        self.end_replies(row)
-        if any(untrained):
-            _leave_out(row, untrained)
-        if not any(row.trained):
-            raise InputError(f"the model's chat template writes no reply; {TAKE_ANOTHER}")
-        return row
+        rows: list[Row] = []
+        for place in _replies(conversation):
+            row = self._reply(conversation[: place + 1], tools)
+            if rows and row.tokens[: len(rows[-1].tokens)] == rows[-1].tokens:
+                before = rows.pop()
+                row.trained[: len(before.trained)] = before.trained
+            rows.append(row)
+        return [row for row in rows if any(row.trained)]
+
+    def row(self, conversation: Conversation, tools: list[Any] | None = None) -> Row:
+        """The row with the last reply of a conversation. Raises InputError as `rows` does."""
+        return self.rows(conversation, tools)[-1]
 
     def prompt(self, conversation: Conversation, tools: list[Any] | None = None) -> str:
         """The text that a server gives the model to answer a conversation."""
         taken = [self._as_taken(message) for message in conversation]
-        return self._applied(taken, tools, None, add_generation_prompt=True, tokenize=False)
+        return self._applied(taken, tools, add_generation_prompt=True, tokenize=False)
 
-    def difference(self, conversation: Conversation, tools: list[Any] | None = None) -> str | None:
-        """A line if a server's prompt for the last reply is another than the trained one, else None."""
-        row = self.row(conversation, tools)
-        starts = [at for at, is_it in enumerate(row.trained) if is_it and not (at and row.trained[at - 1])]
-        if not _replies(conversation) or conversation[-1].get(UNTRAINED):
-            return None
-        served = self.prompt(conversation[:-1], tools)
-        if row.tokens[: starts[-1]] == self.tokenizer(served, add_special_tokens=False)["input_ids"]:
-            return None
-        trained = self.tokenizer.decode(row.tokens[: starts[-1]])
-        remedy = "write the thoughts into the rows, as reasoning_content"
-        if "enable_thinking" in str(self.tokenizer.chat_template):
-            remedy += ", or ask the server with chat_template_kwargs {enable_thinking: false}"
-        ends = [in_one_line(text[-SHOWN:]) for text in (served, trained)]
-        return (
-            "warning: a server asks with another prompt than the trained one. "
-            f"Its prompt ends with {ends[0]}, the trained one with {ends[1]}: {remedy}"
-        )
+    def continues(self, prompt: Conversation, reply: Conversation) -> bool:
+        """Whether the template's text of a conversation begins with the prompt for its reply."""
+        whole = self._applied([*map(self._as_taken, [*prompt, *reply])], None, tokenize=False)
+        return whole.startswith(self.prompt(prompt))
 
-    def _check_tools(self, conversation: Conversation, tools: list[Any] | None) -> None:
-        """Raises InputError when a tool, or a call of one, is not in the template's text."""
-        text = self._applied(conversation, tools, self._marks, tokenize=False)
-        calls = [call for message in conversation for call in message.get("tool_calls") or ()]
-        for kind, entries in (("tools", tools or ()), ("calls of tools", calls)):
-            for entry in entries:
-                name = entry.get("function", entry).get("name")
-                if name and name not in text:
-                    raise InputError(
-                        f"the model's chat template does not write {kind}: {name} is not in its text, and "
-                        "nothing in its place would be trained; take a model whose template has tools"
-                    )
+    def _reply(self, conversation: Conversation, tools: list[Any] | None) -> Row:
+        """The row of the last reply alone."""
+        prompt = self.prompt(conversation[:-1], tools)
+        answer = self._answer(conversation, tools, prompt)
+        # The chat template has added <bos> already.
+        asked, whole = self.tokenizer([prompt, prompt + answer], add_special_tokens=False)["input_ids"]
+        # Where a token would reach across the end of the prompt, the model continues the prompt's own tokens.
+        if whole[: len(asked)] != asked:
+            whole = asked + self.tokenizer(answer, add_special_tokens=False)["input_ids"]
+        whole = whole + self._next_turn(conversation[-1])
+        row = Row(whole, [False] * len(asked) + [True] * (len(whole) - len(asked)))
+        self.end_replies(row)
+        if conversation[-1].get(UNTRAINED):
+            row.trained[len(asked) :] = [False] * (len(whole) - len(asked))
+        elif all(self._kind(token) != "text" for token in whole[len(asked) :]):
+            raise InputError(f"the model's chat template writes nothing of a reply; {TAKE_ANOTHER}")
+        return row
+
+    def _answer(self, conversation: Conversation, tools: list[Any] | None, prompt: str) -> str:
+        """The text of the last reply behind the prompt for it, with the end of its turn."""
+        *before, reply = [self._as_taken(message) for message in conversation]
+        whole = self._applied([*before, reply], tools, tokenize=False)
+        thoughts, _ = thoughts_of(conversation[-1])
+        if whole.startswith(prompt) and whole != prompt:
+            answer = whole.removeprefix(prompt)
+        else:
+            head = self._head(before, tools, prompt)
+            if not (whole.startswith(head) and whole != head and only_thoughts(prompt.removeprefix(head))):
+                raise InputError(
+                    "the model's chat template writes the prompt differently when a reply follows; "
+                    f"{TAKE_ANOTHER}"
+                )
+            answer = whole.removeprefix(head)
+            if end := closing(prompt):
+                own = "" if thoughts.strip() in answer else thoughts.strip()
+                is_closed = CLOSES.match(answer.lstrip())
+                answer = own + (answer if is_closed else end + answer.lstrip("\n"))
+        if not conversation[-1].get(UNTRAINED):
+            self._check_thoughts(thoughts, answer)
+        calls = conversation[-1].get("tool_calls") or ()
+        _check_names("tools", tools or (), whole)
+        _check_names("calls of tools", calls, answer)
+        return answer
+
+    def _head(self, before: Conversation, tools: list[Any] | None, prompt: str) -> str:
+        """What a prompt and the same conversation with a reply begin with: the thoughts are not in it."""
+        replies = [self._probe("assistant", text) for text in (PROBE, PROBE[::-1])]
+        texts = [self._applied([*before, reply], tools, tokenize=False) for reply in replies]
+        return prompt[: min(same_beginning(prompt, text) for text in texts)]
+
+    def _next_turn(self, reply: dict[str, Any]) -> list[int]:
+        """The token that begins the next turn, if the template has no other that ends a reply.
+
+        The model writes it, and a server stops there. GLM 4 is such a model.
+        """
+        if self._ends_replies:
+            return []
+        user, answer = self._probe("user"), self._probe("assistant", PROBE[::-1])
+        if not reply.get("tool_calls"):
+            text = self._tried([user, answer, user]).partition(PROBE[::-1])[2]
+        else:
+            function = {"name": PROBE, "arguments": {}}
+            call = answer | {"tool_calls": [{"id": "1", "type": "function", "function": function}]}
+            text = self._tried([user, call, self._probe("tool")]).removeprefix(self._tried([user, call]))
+        first = self.tokenizer(text, add_special_tokens=False)["input_ids"][:1]
+        return first if first and self._kind(first[0]) == "special" else []
+
+    @cached_property
+    def _ends_replies(self) -> bool:
+        """Whether the template writes a token behind a reply at which a server can stop."""
+        text = self._tried([self._probe("user"), self._probe("assistant")])
+        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return next((kind for kind in map(self._kind, reversed(tokens)) if kind != "blank"), "") == "special"
+
+    def _probe(self, role: str, text: str = PROBE) -> dict[str, Any]:
+        return self._as_taken({"role": role, "content": text})
+
+    def _check_thoughts(self, thoughts: str, answer: str) -> None:
+        if thoughts.strip() not in answer:
+            raise InputError(
+                "the model's chat template does not write the thoughts of the rows "
+                f"({in_one_line(thoughts[:SHOWN])}): write them into the reply's text, as "
+                "<think>THOUGHTS</think>REPLY or as the model itself does, or leave them out"
+            )
 
     def end_replies(self, row: Row) -> None:
         """Do not train the blanks behind the token that ends a reply, at which the model stops.
@@ -120,28 +177,6 @@ class ChatTemplate:
         return self._ends[token]
 
     @cached_property
-    def _marks(self) -> str | None:
-        """The template that marks replies: this one, or trl's version of it for training, or None."""
-        from trl.chat_template_utils import get_training_chat_template, has_generation_markers
-
-        template = self.tokenizer.chat_template
-        if not template:
-            raise InputError(
-                "the model has no chat template, as base models have none; borrow one with "
-                f"model.chat_template, such as gemma3, or {TAKE_ANOTHER}"
-            )
-        if isinstance(template, dict) and "default" not in template:
-            names = ", ".join(sorted(template))
-            raise InputError(f"the model has several chat templates and none named default: {names}")
-        if has_generation_markers(template):
-            return template["default"] if isinstance(template, dict) else template
-        try:
-            return get_training_chat_template(self.tokenizer)
-        except Exception:
-            # trl has none, or the template failed while trl tried it.
-            return None
-
-    @cached_property
     def _takes_texts(self) -> bool:
         return self._shows(PROBE)
 
@@ -151,80 +186,61 @@ class ChatTemplate:
 
     def _shows(self, content: Any) -> bool:
         """Whether the template writes the probe, and not the Python object that holds it."""
-        try:
-            text = self._applied([{"role": "user", "content": content}], None, self._marks, tokenize=False)
-        except InputError:
-            return False
+        text = self._tried([{"role": "user", "content": content}])
         return PROBE in text and "'text'" not in text
 
+    @cached_property
+    def _thoughts_key(self) -> str | None:
+        """The key of a reply whose thoughts the template writes."""
+        content: Any = PROBE if self._takes_texts else [{"type": "text", "text": PROBE}]
+        user, thoughts = {"role": "user", "content": content}, PROBE[::-1]
+        for key in THOUGHTS:
+            if thoughts in self._tried([user, {"role": "assistant", "content": content, key: thoughts}]):
+                return key
+        return None
+
+    def _tried(self, conversation: Conversation) -> str:
+        """The template's text, empty if it refuses the conversation."""
+        try:
+            return self._applied(conversation, None, tokenize=False)
+        except InputError:
+            return ""
+
     def _as_taken(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The message with its content in the form that the template takes: a text, or a list of parts."""
-        content = message.get("content")
+        """The message with its content and its thoughts in the form that the template takes."""
         message = {name: value for name, value in message.items() if name != UNTRAINED}
+        if message["role"] == "assistant" and self._thoughts_key:
+            thoughts, rest = thoughts_of(message)
+            message = rest | {self._thoughts_key: thoughts} if thoughts else message
+        content = message.get("content")
         if isinstance(content, list) and not self._takes_parts:
             return message | {"content": "".join(part["text"] for part in content)}
         if isinstance(content, str) and not self._takes_texts and self._takes_parts:
             return message | {"content": [{"type": "text", "text": content}]}
         return message
 
-    def _marked(self, conversation: Conversation, tools: list[Any] | None) -> Row:
-        """The row by the template's marks, without those tokens that already stand in the prompt."""
-        marks = {"tokenize": True, "return_dict": True, "return_assistant_tokens_mask": True}
-        marked = self._applied(conversation, tools, self._marks, **marks)
-        row = Row(marked["input_ids"], [bool(mark) for mark in marked["assistant_masks"]])
-        for prompt in self._prompts(conversation, tools, tokenize=True, return_dict=False):
-            at = _same_beginning(prompt, row.tokens)
-            while at and row.trained[at - 1]:
-                at -= 1
-                row.trained[at] = False
-        return row
-
-    def _searched(self, conversation: Conversation, tools: list[Any] | None) -> Row:
-        """The row by the place of its replies in the template's text.
-
-        A served model gets the tokens before a reply by themselves, so they are tokenized by themselves.
-        """
-        parts = [*self._parts(conversation, tools)]
-        # The chat template has added <bos> already.
-        tokens = self.tokenizer(parts, add_special_tokens=False)["input_ids"]
-        trained = [place % 2 == 1 for place, part in enumerate(tokens) for _ in part]
-        return Row([token for part in tokens for token in part], trained)
-
-    def _parts(self, conversation: Conversation, tools: list[Any] | None) -> Iterator[str]:
-        """The template's text up to each reply, and each reply with the end of its turn."""
-        done = ""
-        prompts = self._prompts(conversation, tools, tokenize=False)
-        for place, before in zip(_replies(conversation), prompts, strict=True):
-            whole = self._applied(conversation[: place + 1], tools, None, tokenize=False)
-            if not (before.startswith(done) and whole.startswith(before) and whole != before):
-                raise InputError(
-                    "the model's chat template writes the prompt differently when a reply follows, and "
-                    f"trl has no version of it for training; {TAKE_ANOTHER}"
-                )
-            yield before.removeprefix(done)
-            yield whole.removeprefix(before)
-            done = whole
-
-    def _prompts(self, conversation: Conversation, tools: list[Any] | None, **options: Any) -> Iterator[Any]:
-        """What the template writes before each reply."""
-        for place in _replies(conversation):
-            yield self._applied(
-                conversation[:place], tools, self._marks, add_generation_prompt=True, **options
-            )
-
-    def _applied(
-        self, conversation: Conversation, tools: list[Any] | None, template: str | None, **options: Any
-    ) -> Any:
+    def _applied(self, conversation: Conversation, tools: list[Any] | None, **options: Any) -> Any:
+        self._check()
         try:
-            return self.tokenizer.apply_chat_template(
-                conversation, tools=tools or None, chat_template=template, **options
-            )
+            return self.tokenizer.apply_chat_template(conversation, tools=tools or None, **options)
         except Exception as error:  # a template is a program of the model's author
             first = one_line(Exception(conversation[0].get("content")))[:60]
             raise InputError(
                 f"the model's chat template refuses the conversation that begins with {first!r}: "
                 f"{one_line(error)}"
             ) from error
+
+    def _check(self) -> None:
+        """Raises InputError when there is no template to apply."""
+        template = self.tokenizer.chat_template
+        if not template:
+            raise InputError(
+                "the model has no chat template, as base models have none; borrow one with "
+                f"model.chat_template, such as gemma3, or {TAKE_ANOTHER}"
+            )
+        if isinstance(template, dict) and "default" not in template:
+            names = ", ".join(sorted(template))
+            raise InputError(f"the model has several chat templates and none named default: {names}")
 
 
 def shown(row: Row, tokenizer: Any) -> list[str]:
@@ -263,39 +279,33 @@ def read_answers(processor: Any, prompts: Any, answers: Any) -> list[str]:
     try:
         add_response_schema(processor)
     except ValueError:  # trl knows of no parts in such an answer
-        return tokenizer.batch_decode(answers, skip_special_tokens=True)
+        texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
+        return [_without_thoughts(text) for text in texts]
     padding = tokenizer.pad_token_id
     texts = []
     for prompt, answer in zip(prompts.tolist(), answers.tolist(), strict=True):
         before = [*dropwhile(lambda token: token == padding, prompt)]
         reply = [*dropwhile(lambda token: token == padding, reversed(answer))][::-1]
         texts.append(parse_response(tokenizer, reply, prefix=before)["content"])
-    return texts
+    return [_without_thoughts(text) for text in texts]
 
 
-def _leave_out(row: Row, untrained: list[bool]) -> None:
-    """Do not train those replies of a row. Raises InputError when the template joins two replies."""
-    starts = [
-        place
-        for place, is_trained in enumerate(row.trained)
-        if is_trained and (not place or not row.trained[place - 1])
-    ]
-    if len(starts) != len(untrained):
-        raise InputError("the model's chat template joins replies, of which a row leaves one untrained")
-    for start, next_start, is_left_out in zip(starts, [*starts[1:], len(row.tokens)], untrained, strict=True):
-        if is_left_out:
-            row.trained[start:next_start] = [False] * (next_start - start)
+def _check_names(kind: str, entries: Iterable[Mapping[str, Any]], text: str) -> None:
+    """Raises InputError when a tool, or a call of one, is not in the template's text."""
+    for entry in entries:
+        name = entry.get("function", entry).get("name")
+        if name and name not in text:
+            raise InputError(
+                f"the model's chat template does not write {kind}: {name} is not in its text, and "
+                "nothing in its place would be trained; take a model whose template has tools"
+            )
+
+
+def _without_thoughts(answer: str) -> str:
+    *thoughts, text = CLOSES.split(answer)
+    return text.lstrip() if thoughts else text
 
 
 def _replies(conversation: Conversation) -> list[int]:
     """The places of the replies in a conversation."""
     return [place for place, message in enumerate(conversation) if message["role"] == "assistant"]
-
-
-def _same_beginning(first: list[int], second: list[int]) -> int:
-    """How many tokens two rows have in common at their beginning."""
-    if second[: len(first)] == first:
-        return len(first)
-    return next(
-        (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other), len(second)
-    )

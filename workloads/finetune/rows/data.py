@@ -7,13 +7,18 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.settings.conversations import is_complete, to_conversations
+from finetune.rows.thinking import settle
+from finetune.settings.conversations import have_thoughts, is_complete, to_conversations
 from finetune.settings.sections import Data
 from finetune.storage.data_files import at_hand
 from shared.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+
+# Rows that are read together.
+BATCH = 1000
 
 
 def check_data(data: Data) -> None:
@@ -55,9 +60,35 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
 
 
 def tell_left_out(rows: int, of: int, why: str) -> None:
-    """Print how many rows are left out, if any, and why. Only the first process prints."""
-    if rows and os.environ.get("RANK", "0") == "0":
-        print(f"{rows:,} of {of:,} rows are left out: {why}", flush=True)
+    """Print how many rows are left out, if any, and why."""
+    if rows:
+        tell(f"{rows:,} of {of:,} rows are left out: {why}")
+
+
+def tell(line: str) -> None:
+    """Print a line about the rows. Only the first process prints."""
+    if os.environ.get("RANK", "0") == "0":
+        print(line, flush=True)
+
+
+def settle_for(data: Data, rows: "Dataset", processor: Any) -> str | None:
+    """Have a processor's chat template ask as the rows answer: with thoughts if they have some.
+
+    Returns a line about it, or None if the model's own template asks so.
+    """
+    if data.text:
+        return None  # plain texts ask nothing
+    thinks = _rows_think(data, rows)
+    if not settle(processor, thinks):
+        return None
+    have, how = ("thoughts", "with thoughts") if thinks else ("no thoughts", "without thoughts")
+    return f"the rows have {have}: the run trains {how}, and the chat template of its result asks so"
+
+
+def _rows_think(data: Data, rows: "Dataset") -> bool:
+    """Whether one of the replies that are trained has thoughts before it."""
+    texts = rows.with_format(None).select_columns(sorted(set(data.texts)))
+    return any(have_thoughts(data, batch) for batch in texts.iter(BATCH))
 
 
 def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":

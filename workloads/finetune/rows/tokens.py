@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
-from finetune.rows.data import tell_left_out
+from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate, Row, in_one_line, shown
+from finetune.rows.data import tell, tell_left_out
 from finetune.rows.texts import chunks_of, token_lists
 from finetune.settings.conversations import TEXT
 from shared.errors import InputError
@@ -23,9 +23,10 @@ def to_tokens(
 ) -> "Dataset":
     """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
-    A truncated row would teach the model to stop in the middle of a sentence. Plain texts are chunks instead.
-    Raises InputError when no row is left, or when a row has a token above the model's `vocabulary`. It also
-    does when the model's chat template refuses a row, or does not keep prompt and reply apart.
+    A conversation is one row or several, and plain texts are chunks. A truncated row would teach the model to
+    stop in the middle of a sentence. Raises InputError when no row is left, or when a row has a token above
+    the model's `vocabulary`. It also does when the model's chat template refuses a row, or does not keep
+    prompt and reply apart.
     """
     from datasets import Dataset, Features, List, Value
 
@@ -33,24 +34,31 @@ def to_tokens(
         return _chunks(rows, tokenizer, max_length, vocabulary)
     template = ChatTemplate(tokenizer)
     columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
+    count = 0
     for start in range(0, len(rows), BATCH):
         batch = rows[start : start + BATCH]
         all_tools = batch.get("tools") or [None] * len(batch["prompt"])
         for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
-            row = template.row([*prompt, *completion], tools)
-            _check_vocabulary(row.tokens, tokenizer, vocabulary)
-            if max_length is None or len(row.tokens) <= max_length:
-                columns["input_ids"].append(row.tokens)
-                columns["labels"].append(
-                    [
-                        token if is_trained else NOT_TRAINED
-                        for token, is_trained in zip(row.tokens, row.trained, strict=True)
-                    ]
-                )
+            for row in template.rows([*prompt, *completion], tools):
+                count += 1
+                _check_vocabulary(row.tokens, tokenizer, vocabulary)
+                if max_length is None or len(row.tokens) <= max_length:
+                    columns["input_ids"].append(row.tokens)
+                    columns["labels"].append(
+                        [
+                            token if is_trained else NOT_TRAINED
+                            for token, is_trained in zip(row.tokens, row.trained, strict=True)
+                        ]
+                    )
+    if count > len(rows):
+        tell(
+            f"{len(rows):,} conversations are {count:,} rows: the chat template writes earlier turns "
+            "differently when others follow, so replies are rows of their own"
+        )
     if not columns["input_ids"]:
-        raise InputError(f"all {len(rows)} rows are longer than training.max_length, {max_length} tokens")
-    left_out = len(rows) - len(columns["labels"])
-    tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
+        raise InputError(f"all {count} rows are longer than training.max_length, {max_length} tokens")
+    left_out = count - len(columns["labels"])
+    tell_left_out(left_out, count, f"longer than training.max_length, {max_length} tokens")
     return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
 
 
@@ -88,13 +96,26 @@ def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
         (tokens,) = token_lists(rows.select([0]), processor)
         return shown(Row(tokens, [at > 0 for at in range(len(tokens))]), processor)
     if not pictures:
-        conversation, template = [*row["prompt"], *row["completion"]], ChatTemplate(processor)
-        lines = shown(template.row(conversation, row.get("tools")), processor)
-        difference = template.difference(conversation, row.get("tools"))
-        return [*lines, *([difference] if difference else [])]
+        conversation = [*row["prompt"], *row["completion"]]
+        tokens = ChatTemplate(processor).rows(conversation, row.get("tools"))
+        return [line for part in tokens for line in shown(part, processor)]
+    _check_prompt(row, processor)
     batch = picture_batch(processor)([row])
     labels = batch["labels"][0] != NOT_TRAINED
     return shown(Row(batch["input_ids"][0].tolist(), labels.tolist()), processor.tokenizer)
+
+
+def _check_prompt(row: dict[str, Any], processor: Any) -> None:
+    """Raises InputError when a row with pictures is trained behind another prompt than a server writes."""
+    from trl.data_utils import prepare_multimodal_messages
+
+    asked = prepare_multimodal_messages(row["prompt"], images=row["images"])
+    replied = prepare_multimodal_messages(row["completion"])
+    if not ChatTemplate(processor).continues(asked, replied):
+        raise InputError(
+            "the model's chat template writes the prompt differently when a reply follows, and rows with "
+            f"pictures cannot be trained behind the server's; {TAKE_ANOTHER}"
+        )
 
 
 def picture_batch(processor: Any) -> "PictureBatch":

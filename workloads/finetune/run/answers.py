@@ -24,7 +24,7 @@ from finetune.rows.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.rows.stops import end_of_reply, stops
 from finetune.run import sql
 from finetune.run.callbacks import ShowProgress
-from finetune.settings.conversations import text_of
+from finetune.settings.conversations import text_of, thoughts_of
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
 from shared.files import write_or_say
@@ -55,15 +55,18 @@ class Answers(TrainerCallback):
         progress: ShowProgress | None,
         limit: TimeLimit,
         published: Path,
+        processor: Any,
     ):
+        """`processor` asks as the rows are trained, and `published` is the base model's directory."""
         self._recipe, self._run, self._progress, self._limit = recipe, run, progress, limit
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
         self.before: dict[str, float] | None = None
         # The trainer's evaluation. It exists after its callbacks.
         self.evaluate: Callable[[], dict[str, float]] | None = None
+        self._processor, self._template = processor, ChatTemplate(processor)
+        # trl knows the parts of an answer by the published template.
         pictures, model = recipe.data.image is not None, recipe.model
-        self._processor = load_processor(model.name, pictures, model.revision, model.chat_template)
-        self._template = ChatTemplate(self._processor)
+        self._reader = load_processor(model.name, pictures, model.revision, model.chat_template)
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         # A server of the result stops there too.
         self._stops = sorted({*stops(published), end_of_reply(self._tokenizer)})
@@ -157,10 +160,11 @@ class Answers(TrainerCallback):
                 eos_token_id=self._stops,
             )
         prompt_length = inputs["input_ids"].shape[1]
-        return read_answers(self._processor, inputs["input_ids"], tokens[:, prompt_length:])
+        return read_answers(self._reader, inputs["input_ids"], tokens[:, prompt_length:])
 
     def _judged(self, row: dict[str, Any], raw: dict[str, Any], reply: str) -> dict[str, Any]:
-        kind, wanted = self._recipe.evaluation.judge, text_of(row["completion"][-1])
+        _, answer = thoughts_of(row["completion"][-1])
+        kind, wanted = self._recipe.evaluation.judge, text_of(answer)
         if kind == "sql":
             score = {sql.judge(raw[self._recipe.data.fields["schema"]], wanted, reply): 1}
         else:

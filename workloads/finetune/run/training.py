@@ -31,7 +31,7 @@ from finetune.results.check import Check
 from finetune.results.result import check_result, load_trained, publish_result
 from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate
-from finetune.rows.data import load_conversations
+from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.prefix import PrefixedBatch, split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import PictureBatch, first_row, to_tokens
@@ -104,20 +104,22 @@ def _train(
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     # At every save PEFT would ask the Hub for the configuration on today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
+    prepared = _prepare(recipe, rows)
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
-    progress = None
-    if arguments.process_index == 0:
-        progress = _show_start(
-            recipe, run, published, rows, arguments.world_size, newest.step if newest else 0
-        )
-        callbacks.append(progress)
-    callbacks.append(SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume))
+    step, processes, is_first = (
+        newest.step if newest else 0,
+        arguments.world_size,
+        arguments.process_index == 0,
+    )
+    progress = _show_start(recipe, run, published, rows, prepared, processes, step) if is_first else None
+    saves = SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume)
+    callbacks += [progress, saves] if progress else [saves]
     if patience := recipe.training.early_stopping_patience:
         callbacks.append(StopEarly(patience))
     answers = None
     if test_rows and recipe.evaluation.rows:
-        answers = Answers(recipe, test_rows, run, progress, limit, published)
+        answers = Answers(recipe, test_rows, run, progress, limit, published, prepared.processor)
         callbacks = [JudgeUntrained(answers), *callbacks, answers]
     state = TrainerState.load_from_json(str(resume / "trainer_state.json")) if resume else None
     if resume and state and (state.global_step >= state.max_steps or StopEarly.stopped(state, patience)):
@@ -139,8 +141,8 @@ def _train(
         outcome = replace(outcome, answers=figures, before=before)
     limit.progress()
     if outcome.finished:
-        summary = _summary(recipe, run, outcome)
-        check = Check(recipe, run, test_rows or rows)
+        summary = _summary(recipe, run, outcome, prepared)
+        check = Check(recipe, run, test_rows or rows, prepared.processor)
         publish_result(recipe, run, published, trained, model, arguments, summary, check)
     return outcome
 
@@ -153,14 +155,21 @@ def _with_loss(answers: Answers | None, trainer: SFTTrainer) -> SFTTrainer:
 
 
 def _show_start(
-    recipe: Recipe, run: RunFolder, published: Path, rows: Dataset, processes: int, step: int
+    recipe: Recipe,
+    run: RunFolder,
+    published: Path,
+    rows: Dataset,
+    prepared: "_Prepared",
+    processes: int,
+    step: int,
 ) -> ShowProgress:
     """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
     print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
-    processor = _processor(recipe)
+    processor = prepared.processor
     tokenizer = getattr(processor, "tokenizer", processor)
+    about_stop = missing_stop(tokenizer, published, recipe.training.result)
     about_day = day.line(tokenizer.chat_template, run.day() or day.today())
-    for line in filter(None, (missing_stop(tokenizer, published, recipe.training.result), about_day)):
+    for line in filter(None, (prepared.about, about_stop, about_day)):
         print(line)
     shown = first_row(rows, processor, recipe.data.image is not None)
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
@@ -205,7 +214,7 @@ def build_trainer(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe over conversations, with the model from disk."""
-    processor = _processor(recipe)
+    processor = _prepare(recipe, rows).processor
     if recipe.data.image is None:
         length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
         rows = to_tokens(rows, processor, length, known)
@@ -220,9 +229,18 @@ def build_trainer(
     return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
 
 
-def _processor(recipe: Recipe) -> Any:
-    model = recipe.model
-    return load_processor(model.name, recipe.data.image is not None, model.revision, model.chat_template)
+@dataclass(frozen=True)
+class _Prepared:
+    """The model's processor, whose chat template asks as the rows answer. A line if that is a change."""
+
+    processor: Any
+    about: str | None
+
+
+def _prepare(recipe: Recipe, rows: Dataset) -> _Prepared:
+    model, pictures = recipe.model, recipe.data.image is not None
+    processor = load_processor(model.name, pictures, model.revision, model.chat_template)
+    return _Prepared(processor, settle_for(recipe.data, rows, processor))
 
 
 def assemble(
@@ -345,13 +363,15 @@ def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcom
     )
 
 
-def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome) -> dict[str, Any]:
+def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome, prepared: "_Prepared") -> dict[str, Any]:
     """The content of the run's COMPLETE.json."""
     return {
         "run": run.name,
         "steps": outcome.step,
         "base_model": recipe.model.name,
         "commits": recipe.commits,
+        # A server of the adapter needs the chat template beside it.
+        "own_template": prepared.about is not None or recipe.model.chat_template is not None,
         "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
         "answers": outcome.answers,
         "before": outcome.before,

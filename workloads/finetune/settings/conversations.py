@@ -18,6 +18,9 @@ MARKS = ("weight", "train", "trainable", "training", "loss_mask", "loss")
 UNTRAINED = "untrained"
 # The column of plain texts. In the data set it may have another name.
 TEXT = "text"
+# Keys of a reply with the thoughts before it, and their other form, at the beginning of its text.
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+IN_TEXT = re.compile(r"\s*(?:<think>)?(.*?)</think>\s*", re.DOTALL)
 
 
 def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -114,6 +117,28 @@ def text_of(turn: Mapping[str, Any]) -> str:
     if any(part["type"] != "text" or not isinstance(part["text"], str) for part in parts):
         raise TypeError("not a text")
     return "".join(part["text"] for part in parts)
+
+
+def thoughts_of(turn: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The thoughts of a reply, empty if it has none, and the reply without them."""
+    rest = {name: value for name, value in turn.items() if name not in THOUGHTS}
+    thoughts = next((turn[name] for name in THOUGHTS if str(turn.get(name) or "").strip()), "")
+    text = text_of(turn)
+    if not thoughts and (written := IN_TEXT.match(text)):
+        return written[1].strip(), rest | {"content": text[written.end() :]}
+    return thoughts, rest
+
+
+def have_thoughts(data: "Data", texts: Mapping[str, list[Any]]) -> bool:
+    """Whether a trained reply of a batch of raw rows, in columns, has thoughts."""
+    if not data.messages:
+        return any(IN_TEXT.match(str(reply)) for reply in texts[data.reply])
+    return any(
+        thoughts_of(turn)[0]
+        for messages in texts[data.messages]
+        for turn in _turns(data, messages)
+        if turn["role"] == "assistant" and not turn.get(UNTRAINED)
+    )
 
 
 def _tools(data: "Data", tools: Any) -> list[Any] | None:
