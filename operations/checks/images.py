@@ -14,6 +14,7 @@ from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.google.clients import Clients
+from operations.google.headers import keep_headers
 from operations.google.retries import retrying
 from operations.plan import StackPlan
 
@@ -107,7 +108,7 @@ def _ask(clients: Clients, host: str, image: str) -> requests.Response:
     headers = {"Accept": _ACCEPT}
     if _OF_GOOGLE.fullmatch(host):
         headers["Authorization"] = f"Bearer {clients.token()}"
-    answer = requests.head(url, headers=headers, timeout=_TIMEOUT_S)
+    answer = requests.head(url, headers=headers, auth=keep_headers, timeout=_TIMEOUT_S)
     if answer.status_code != 401 or "Authorization" in headers:
         return answer
     # A token for anonymous users. The answer to a call without a token says where to get it.
@@ -115,9 +116,9 @@ def _ask(clients: Clients, host: str, image: str) -> requests.Response:
     realm = challenge.pop("realm", None)
     if not realm:
         return answer
-    answer = requests.get(realm, params=challenge, timeout=_TIMEOUT_S)
+    answer = requests.get(realm, params=challenge, auth=keep_headers, timeout=_TIMEOUT_S)
     if not answer.ok:
         return answer
     tokens = answer.json()
     headers["Authorization"] = f"Bearer {tokens.get('token') or tokens.get('access_token')}"
-    return requests.head(url, headers=headers, timeout=_TIMEOUT_S)
+    return requests.head(url, headers=headers, auth=keep_headers, timeout=_TIMEOUT_S)

@@ -9,6 +9,7 @@ import requests
 from tenacity import retry_if_exception_type
 
 from operations.errors import OperationError
+from operations.google.headers import keep_headers
 from operations.google.retries import retrying
 from operations.previews.comment import MARKER
 
@@ -37,6 +38,7 @@ class _Api:
         self._rights = rights
         self._session = requests.Session()
         self._session.headers.update(headers)
+        self._session.auth = keep_headers
 
     def call(self, method: str, path: str, **options: Any) -> Any:
         """The parsed answer.

@@ -1,6 +1,7 @@
 """`preflight` looks images up where they are."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_googles_token_is_shown_to_artifact_registry_and_to_no_other_registry(
     monkeypatch.setattr("operations.google.clients.Clients.token", lambda _: "of-google")
     results = check(good.plan(NEUTRAL_RUN, f"imageUri={IMAGE}"), "images")
     assert [item.level for item in results] == [OK, OK]
+    assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
+    assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
+
+
+def test_a_login_of_the_persons_netrc_is_sent_to_no_registry(
+    good: GoodProject, check: Check, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr("operations.google.clients.Clients.token", lambda _: "of-google")
+    check(good.plan(NEUTRAL_RUN, f"imageUri={IMAGE}"), "images")
     assert good.server.shown[manifest(IMAGE)] == ["Bearer of-google"]
     assert good.server.shown[manifest(pins.VLLM_IMAGE)] == [None, "Bearer anybody"]
 

@@ -1,6 +1,7 @@
 """There is one comment on a merge request, at both forges and after all faults."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -133,3 +134,11 @@ def test_what_the_environment_lacks_is_named(forge: str, server: ForgeServer) ->
             if name == "CI_PIPELINE_ID":
                 forges.saved_in_pipeline(lacking, 1)
             forges.post(forge, lacking, COMMIT, TEXT)
+
+
+def test_a_login_of_the_persons_netrc_does_not_replace_the_token(
+    post: Post, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert post() == "comment created"
