@@ -14,6 +14,7 @@ from outcomes import losses
 from finetune.__main__ import main
 from finetune.settings.recipe import load_recipe
 from rehearsal.running_pods.tiny import make_recipe
+from shared.errors import PassingError
 from shared.recipe_file import RecipeError
 
 if TYPE_CHECKING:
@@ -230,3 +231,23 @@ def same(trained: dict[str, Any], expected: dict[str, Any]) -> None:
     assert trained.keys() == expected.keys()
     for name, weight in trained.items():
         assert (weight == expected[name]).all(), name
+
+
+@pytest.mark.parametrize("part", ["embed_tokens", "down_proj"])
+def test_a_checkpoint_with_a_weight_that_is_not_finite_is_refused(
+    part: str, tiny: Path, tmp_path: Path
+) -> None:
+    """Also in the embedding, which this model has under a second name as its output."""
+    from transformers import AutoModelForCausalLM
+
+    from finetune.model.all_weights import check_weights
+
+    model = AutoModelForCausalLM.from_pretrained(tiny / "text-model")
+    model.save_pretrained(tmp_path)
+    check_weights(model, tmp_path)
+    for name, weight in model.named_parameters():
+        if part in name:
+            weight.data[0, 0] = float("nan")
+    model.save_pretrained(tmp_path)
+    with pytest.raises(PassingError, match="has a weight that is not finite"):
+        check_weights(model, tmp_path)

@@ -28,9 +28,11 @@ def balance_experts(arguments: SFTConfig, model: Any, recipe: Recipe) -> None:
     wanted = arguments.router_aux_loss_coef
     if not getattr(config, "router_aux_loss_coef", None) and not wanted:
         return
-    if wanted is None and recipe.lora:
+    # Doge's configuration has a coefficient also where the model has no experts.
+    has_none = getattr(config, "is_moe", None) is False
+    if wanted is None and (recipe.lora or has_none):
         arguments.router_aux_loss_coef = 0.0
-    elif wanted != 0 and not all(getattr(config, name, None) for name in _COUNTS):
+    elif wanted != 0 and (has_none or not all(getattr(config, name, None) for name in _COUNTS)):
         problem = f"trl cannot balance the experts of {type(model).__name__}"
         if wanted:
             raise InputError(f"training.trl.router_aux_loss_coef: {problem}; leave it out")
