@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 import stacks
+from cloud.services.kubernetes import prepares
 from engine import plan as engine_plan
 from engine.configuration import configuration
 from engine.plan import Plan, Planned
@@ -88,9 +89,9 @@ def training(plan: Plan) -> Planned:
 
 
 def trainings(plan: Plan, endings: tuple[str, ...]) -> list[Planned]:
-    """The resources of these types, but not the Job that only copies a model into the bucket."""
+    """The resources of these types, but not the Jobs that only prepare a training or a server."""
     of_these = [resource for resource in plan.resources if resource.type.endswith(endings)]
-    return [resource for resource in of_these if not resource.name.endswith("-weights-job")]
+    return [resource for resource in of_these if not prepares(resource.inputs)]
 
 
 def run_once(plan: Plan) -> Planned:

@@ -22,6 +22,8 @@ CLUSTER_SCOPED: Final = (
     *("ProvisioningRequestConfig", "ResourceFlavor", "StorageClass"),
     "WorkloadPriorityClass",
 )
+# The words of all commands of a Job's pods.
+_COMMAND: Final = "spec.template.spec.containers[].command[]"
 _WRITTEN: Final = Minutes(create=0.02, update=0.02, delete=0.02, assumption="minutes-call")
 
 
@@ -47,8 +49,19 @@ def _trains_on_tpu(inputs: Inputs) -> bool:
     return is_awaited(inputs) and any(map(chips_of, templates))
 
 
-def _copies_weights(inputs: Inputs) -> bool:
-    return is_awaited(inputs) and "copy" in at(inputs, "spec.template.spec.containers[].command[]")
+def copies_weights(inputs: Inputs) -> bool:
+    """Whether a Job copies a model of the Hub into the bucket."""
+    return "copy" in at(inputs, _COMMAND)
+
+
+def tries_recipe(inputs: Inputs) -> bool:
+    """Whether a Job tries a recipe on a CPU."""
+    return "trial" in at(inputs, _COMMAND)
+
+
+def prepares(inputs: Inputs) -> bool:
+    """Whether a Job trains nothing, and others wait for it."""
+    return copies_weights(inputs) or tries_recipe(inputs)
 
 
 def _kind(
@@ -86,7 +99,8 @@ _JOB: Final = _kind(
     "jobs",
     "spec.template spec.completions spec.parallelism spec.selector spec.completionMode",
     (
-        Minutes(create=10, when=_copies_weights, assumption="minutes-weights"),
+        Minutes(create=10, when=copies_weights, assumption="minutes-weights"),
+        Minutes(create=5, when=tries_recipe, assumption="minutes-trial"),
         Minutes(
             create=15.57,
             when=is_awaited,

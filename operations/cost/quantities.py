@@ -9,6 +9,7 @@ from cloud.record import Billed
 from cloud.services import cloudrun
 from cloud.services.compute import NAT
 from cloud.services.container import CLUSTER
+from cloud.services.kubernetes import prepares
 from operations.cost.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
 from operations.plan import StackPlan
 
@@ -78,7 +79,11 @@ def _all(plan: StackPlan) -> Iterator[Quantity]:
         yield from _of_machines(group)
     billed = {group.resource for group in machines}
     autopilot = any(cluster.inputs.get("enableAutopilot") for cluster in plan.of_type(CLUSTER.type))
+    # Minutes in a run, which cost cents.
+    prepared = {resource.name for resource in plan.resources if prepares(resource.inputs)}
     for pods in (*(pods_of(plan) if autopilot else ()), *cloud_run_of(plan)):
+        if pods.resource in prepared:
+            continue
         if not (pods.resource in billed and pods.accelerators):
             yield from _of_pods(pods)
     for _ in plan.of_type(NAT.type):

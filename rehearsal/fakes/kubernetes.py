@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cloud.inputs import at
 from cloud.record import Record
-from cloud.services.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited
+from cloud.services.kubernetes import CLUSTER_SCOPED, NAMESPACE, is_awaited, prepares
 from engine.plan import AUTONAMED
 from rehearsal.fakes.cloud import CLUSTER, Rejected
 from rehearsal.fakes.faults import Operation
@@ -85,7 +85,7 @@ class FakeKubernetes(FakeProvider):
         return path, {**inputs, "metadata": metadata, **status}
 
     def apply(self, resource: Resource, inputs: Inputs, *, new: bool) -> tuple[str, Outputs, str]:
-        """Computes the outputs. A job ends by `FakeCloud.outcome`.
+        """Computes the outputs. A job that trains ends by `FakeCloud.outcome`.
 
         A RayJob that is awaited is ready if the program's expression names its end.
         """
@@ -96,7 +96,8 @@ class FakeKubernetes(FakeProvider):
             end, expression = outputs["status"]["jobDeploymentStatus"], json.dumps(inputs["metadata"])
             if is_awaited(inputs) and end not in expression:
                 not_ready = f"timed out waiting for RayJob {inputs['metadata']['name']}: it is {end}"
-        if inputs.get("kind") == "Job" and self.cloud.outcome == "Failed" and is_awaited(inputs):
+        trains = inputs.get("kind") == "Job" and not prepares(inputs)
+        if trains and self.cloud.outcome == "Failed" and is_awaited(inputs):
             not_ready = f"Job {item_id} failed: BackoffLimitExceeded"
         return item_id, outputs, not_ready
 

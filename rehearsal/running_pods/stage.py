@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from cloud.services.cloudrun import JOB
+from cloud.services.kubernetes import prepares
 from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.readiness import has_ended
@@ -30,11 +31,6 @@ def images_of(settings: Mapping[str, Any]) -> dict[str, str]:
     trainer = "maxtext" if values.get("scenario") == "tpu-maxtext" else "finetune"
     names = {"imageUri": trainer, "servingImage": "vllm-openai"}
     return {values[key]: name for key, name in names.items() if key in values}
-
-
-def copies_weights(job: Object) -> bool:
-    """Whether a Job trains nothing, and copies a model of the Hub into the bucket."""
-    return job["metadata"]["name"].startswith("weights-")
 
 
 class Stage:
@@ -104,7 +100,7 @@ class Stage:
         """The Job or RayJob that trains, as the program declares it."""
         kinds = ("kubernetes:batch/v1:Job", "kubernetes:ray.io/v1:RayJob")
         jobs = [item.inputs for kind in kinds for item in self.stack.cloud.of_type(kind)]
-        (job,) = (job for job in jobs if not copies_weights(job))
+        (job,) = (job for job in jobs if not prepares(job))
         return job
 
     def now(self) -> Object:

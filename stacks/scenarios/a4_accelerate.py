@@ -22,6 +22,7 @@ from stacks.settings import Bucket, Cluster, ConfigModel, Default, Project, rule
 from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, Fit, TrainingImage
 from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
+from stacks.training.trial import Trial, declare_trial
 
 
 class Settings(ConfigModel):
@@ -37,6 +38,7 @@ class Settings(ConfigModel):
         "more nodes a step has the same rows, and each GPU has fewer of them.",
     )
     training: Annotated[FineTuning, Default("recipe", "gemma-3-12b-text-to-sql")]
+    trial: Trial = True
     wait_for_training: WaitForTraining = False
     image: TrainingImage
     bucket: Bucket
@@ -85,6 +87,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     )
     placement = place_on_a4(stack, capacity, nodes, platform, "batch/job", training.max_run_hours)
     run = run_name(training, platform.code, platform.image, *training.sized(settings.nodes))
+    # With a queue, Kueue's webhook looks at each Job of the namespace.
+    trial = declare_trial(
+        stack, training, platform, run, tries=settings.trial, depends_on=placement.depends_on
+    )
     pods = TorchrunNodes(
         count=settings.nodes,
         size=POD_SIZE,
@@ -104,7 +110,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         wait=settings.wait_for_training,
         arguments=[f"--batch-for={GPUS_PER_NODE}"],
         queue_labels=placement.queue_labels,
-        depends_on=placement.depends_on,
+        depends_on=[*placement.depends_on, *trial],
     )
     charts = [*GPUS, *placement.charts, "training", "tokens"]
     return {

@@ -1,6 +1,6 @@
 """a4-ray: fine-tunes Gemma 3 for vision on A4 nodes (8 B200 each), with Ray on GKE Autopilot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import pulumi
@@ -21,11 +21,19 @@ from stacks.nodes.a4 import (
     a4_nodes,
     place_on_a4,
 )
+from stacks.nodes.placement import Placement
 from stacks.platform import StackContext
 from stacks.serving.served_run import command_to_serve
 from stacks.settings import Bucket, Cluster, ConfigModel, Default, Project, rule
-from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
+from stacks.training.platform import (
+    TrainingPlatform,
+    WaitForTraining,
+    run_name,
+    training_platform,
+    warn_of_spot,
+)
 from stacks.training.settings import FineTuning, Fit, TrainingImage
+from stacks.training.trial import Trial, declare_trial
 
 
 class Settings(ConfigModel):
@@ -35,6 +43,7 @@ class Settings(ConfigModel):
     capacity: A4Capacity
     workers: int = Field(2, ge=1, le=64, description="Number of A4 nodes. Each has 8 B200 GPUs.")
     training: Annotated[FineTuning, Default("recipe", "gemma-3-4b-vision")]
+    trial: Trial = True
     wait_for_training: WaitForTraining = False
     ray_cluster: Literal["perJob", "shared"] = Field(
         "perJob",
@@ -86,16 +95,12 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         more_images=nodes.images(stack),
     )
     placement = place_on_a4(stack, capacity, nodes, platform, "ray.io/rayjob")
-    ray = RayClusterArgs(
-        namespace=platform.namespace,
-        ray_version=pins.RAY_VERSION,
-        image=platform.image,
-        service_account=platform.account.account_name,
-        workers=_workers(settings, placement.selector, placement.patch),
-        tokens=platform.tokens,
-        depends_on=[*platform.depends_on, *placement.depends_on],
-    )
     run = run_name(training, platform.code, platform.image, *training.sized(settings.workers))
+    # With a queue, Kueue's webhook looks at each Job of the namespace.
+    trial = declare_trial(
+        stack, training, platform, run, tries=settings.trial, depends_on=placement.depends_on
+    )
+    ray = _cluster(settings, platform, placement, trial)
     job = RayJob(
         stack.name,
         RayJobArgs(
@@ -127,6 +132,21 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "serveRun": command_to_serve(settings.project, platform.bucket, run),
         "result": job.result,
     }
+
+
+def _cluster(
+    settings: Settings, platform: TrainingPlatform, placement: Placement, trial: Sequence[pulumi.Resource]
+) -> RayClusterArgs:
+    """The Ray cluster, which waits for the trial: its pods ask for the accelerators."""
+    return RayClusterArgs(
+        namespace=platform.namespace,
+        ray_version=pins.RAY_VERSION,
+        image=platform.image,
+        service_account=platform.account.account_name,
+        workers=_workers(settings, placement.selector, placement.patch),
+        tokens=platform.tokens,
+        depends_on=[*platform.depends_on, *placement.depends_on, *trial],
+    )
 
 
 def _workers(settings: Settings, selector: Mapping[str, str], patch: PodPatch) -> RayWorkers:

@@ -22,6 +22,7 @@ from stacks.settings import Bucket, Cluster, ConfigModel, Default, Hint, Project
 from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, Fit, TrainingImage
 from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
+from stacks.training.trial import Trial, declare_trial
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
 _POLICIES: Final = ("deny-ingress", "ingress-to-serving", "ingress-to-finetune")
@@ -39,6 +40,7 @@ class Settings(ConfigModel):
     project: Project
     nodes: L4Nodes
     training: Annotated[FineTuning, Default("recipe", "gemma-3-4b-sql")]
+    trial: Trial = True
     serve: Literal["hub", "run"] = Field(
         "hub",
         description="What is served: `hub` is `servingModel`. `run` is the stack's own finished run. If the "
@@ -275,6 +277,10 @@ def _fine_tune(
     machines: list[pulumi.Resource],
     run: str,
 ) -> BatchJob:
+    # Kueue's webhook looks at each Job of the namespace.
+    trial = declare_trial(
+        stack, settings.training, platform, run, tries=settings.trial, depends_on=queue.access
+    )
     pods = TorchrunNodes(
         count=TRAINING_PODS,
         size=settings.nodes.pod_size,
@@ -295,5 +301,5 @@ def _fine_tune(
         # The job may wait for GPUs as long as serving needs them.
         wait=False,
         queue_labels=queue.labels("low"),
-        depends_on=[*queue.access, *machines],
+        depends_on=[*queue.access, *machines, *trial],
     )

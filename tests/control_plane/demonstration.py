@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cloud.services.kubernetes import prepares
 from rehearsal.control_plane.api import Api, Object, condition, is_true, until
 from rehearsal.control_plane.kwok import end
-from rehearsal.running_pods.stage import copies_weights
 from rehearsal.session import Rehearsal
 from tests import plans
 
@@ -41,7 +41,7 @@ class Demonstration:
     def job(self) -> Object:
         """The fine-tune's Job, as the program declares it."""
         jobs = [item.inputs for item in self.stack.cloud.of_type("kubernetes:batch/v1:Job")]
-        (job,) = (job for job in jobs if not copies_weights(job))
+        (job,) = (job for job in jobs if not prepares(job))
         return job
 
     def servers(self) -> tuple[int, int]:

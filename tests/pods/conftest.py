@@ -82,14 +82,26 @@ def around(hosts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Su
 Play = Callable[..., Stage]
 
 
+def without_trial(stack: str) -> dict[str, str]:
+    """The setting that leaves out the trial, which costs each `up` half a minute. test_trial.py is about it.
+
+    Tests also take all pods of a stack for those that train.
+    """
+    return plans.known_settings(stack, trial="false")
+
+
 @pytest.fixture(scope="module")
 def play(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Play]:
-    """Creates a stage of a stack with these settings. Nothing of the stage before may be left."""
+    """Creates a stage of a stack with these settings, by default without its trial.
+
+    Nothing of the stage before may be left.
+    """
     with ExitStack() as stages:
 
         def play(stack: str, **settings: str) -> Stage:
             stages.close()
-            stage = stages.enter_context(Stage(stack, plans.keys(settings), plane, around, hosts))
+            overrides = without_trial(stack) | plans.keys(settings)
+            stage = stages.enter_context(Stage(stack, overrides, plane, around, hosts))
             stages.callback(_leave_nothing, stage)
             return stage
 

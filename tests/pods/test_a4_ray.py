@@ -18,6 +18,7 @@ from rehearsal.pods.container import Process
 from rehearsal.running_pods.stage import TIMEOUT, Stage
 from rehearsal.running_pods.surroundings import Surroundings
 from tests import plans
+from tests.pods.conftest import without_trial
 from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 
 STEPS = 24  # on_a_cpu/sitecustomize.py
@@ -170,7 +171,7 @@ class Ray:
 @pytest.fixture(scope="module")
 def ray(plane: ControlPlane, around: Surroundings, hosts: Path) -> Iterator[Ray]:
     """The stack. After the tests it is destroyed, and nothing is left."""
-    with Stage("a4-ray", {}, plane, around, hosts) as stage:
+    with Stage("a4-ray", without_trial("a4-ray"), plane, around, hosts) as stage:
         stage.stack.up()
         ray = Ray(stage)
         yield ray

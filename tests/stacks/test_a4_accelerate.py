@@ -17,7 +17,7 @@ def test_every_node_has_a_pod_with_a_process_for_each_gpu_and_a_step_keeps_its_r
     nodes: int, plan_with: Callable[..., Plan]
 ) -> None:
     plan = plan_with(nodes=str(nodes))
-    job = plans.only(plan, ":batch/v1:Job").inputs
+    job = plans.training(plan).inputs
     (container,) = job["spec"]["template"]["spec"]["containers"]
     options = make_parser().parse_args([*container["command"][3:], *container["args"]])
     assert options.nodes == job["spec"]["completions"] == job["spec"]["parallelism"] == nodes
@@ -32,7 +32,7 @@ def test_another_number_of_nodes_is_another_run_unless_a_run_may_be_resized(
     plan_with: Callable[..., Plan],
 ) -> None:
     def run(**settings: str) -> str:
-        job = plans.only(plan_with(**settings), ":batch/v1:Job").inputs
+        job = plans.training(plan_with(**settings)).inputs
         (container,) = job["spec"]["template"]["spec"]["containers"]
         return next(word for word in container["args"] if word.startswith("--run="))
 

@@ -22,6 +22,7 @@ from tests.stacks.configuration import L4_KUEUE, problems
 
 STACK = "l4-kueue"
 COPY = "l4-kueue-weights-job"
+TRIAL = "l4-kueue-trial-job"
 PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
@@ -40,7 +41,7 @@ def fine_tune(plan: Plan) -> dict[str, Any]:
 
 def gpu_pods(plan: Plan) -> list[tuple[str, dict[str, Any]]]:
     """The specs of the servers and the fine-tune, after the name of their resource."""
-    return [(name, spec) for name, spec in plans.pod_specs(plan) if name != "l4-kueue-weights-job"]
+    return [(name, spec) for name, spec in plans.pod_specs(plan) if name not in (COPY, TRIAL)]
 
 
 def sizes(plan: Plan) -> list[tuple[str, dict[str, str]]]:

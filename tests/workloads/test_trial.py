@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from finetune.storage.checkpoint import RunFolder, checkpoint_name
 from rehearsal.running_pods.tiny import STAND_INS, make_base_models, make_recipe, make_tokenizer
 from rehearsal.running_pods.tiny_gemma_4 import make_gemma_4
 from rehearsal.stand_ins.hub import Hub
@@ -125,6 +126,25 @@ def test_a_trial_that_passed_is_not_made_again_until_something_changes(
     assert len([*(tmp_path / "store/trials").glob("*.json")]) == 3
     # No weights are asked for.
     assert not any("safetensors" in request for request in hub.requests)
+
+
+def test_a_run_that_has_a_checkpoint_or_is_finished_is_not_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A trial of this recipe would end at once, because there is no such model."""
+    recipe = recipe_of(tmp_path, tmp_path / "absent")
+    options = [f"--recipe={recipe}", f"--storage={tmp_path}/store", "--run=mine"]
+    assert main(options) == 2
+    weights = tmp_path / "adapter.safetensors"
+    weights.write_text("weights")
+    run = RunFolder(f"{tmp_path}/store", "mine")
+    run.save_checkpoint(tmp_path, checkpoint_name(20))
+    assert main(options) == 0
+    assert "run mine has a checkpoint of step 20, so" in capsys.readouterr().out
+    run.folder.write_text("COMPLETE.json", '{"adapter": {}}')
+    assert main(options) == 0
+    assert "run mine is finished, so" in capsys.readouterr().out
+    assert main([*options, "--run=another"]) == 2
 
 
 def _pattern(pattern: str, **more: Any) -> dict[str, Any]:

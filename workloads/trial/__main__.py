@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         # Imported here because torch takes many seconds to import.
         from trial.course import run_trial
 
-        return run_trial(recipe, options.recipe, options.storage)
+        return run_trial(recipe, options.recipe, options.storage, options.run)
     except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         return Exit.BAD_INPUT
@@ -54,6 +54,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--storage",
         help="gs://BUCKET[/FOLDER] or a local directory of runs. What has passed is recorded there, and not "
         "tried again. By default it is recorded in your cache",
+    )
+    parser.add_argument(
+        "--run", help="name of the run in --storage. A run that has a checkpoint is not tried"
     )
     return parser
 

@@ -22,7 +22,7 @@ from shared.exit_codes import Exit
 from shared.hub import commits
 from trial.compare import compare_published
 from trial.processes import READ, STEP, Kind, StageError, in_process
-from trial.record import digest, keep, passed_at, records
+from trial.record import digest, keep, passed_at, progress, records
 from trial.small_model import SmallModel, make_small_model
 from trial.small_recipe import make_small_recipe
 from trial.stages import STOPPED, resume_and_publish, train_until_stop, train_without_stop
@@ -41,19 +41,23 @@ WAYS_OUT = {
 }
 
 
-def run_trial(recipe: Recipe, name: str, storage: str | None) -> int:
+def run_trial(recipe: Recipe, name: str, storage: str | None, run: str | None = None) -> int:
     """Try a recipe, print what was tried, and return the exit code.
+
+    A `run` in `storage` that is finished or has a checkpoint is not tried.
 
     Raises:
         InputError: If the run would fail. The message is the one line that says why.
         PassingError: If the Hub or the storage is in trouble.
     """
+    if storage and run and (state := progress(storage, run)):
+        print(f"run {run} {state}, so {name} needs no trial", flush=True)
+        return Exit.FINISHED
     folder = records(storage)
     recipe = recipe.at(commits(recipe.sources, None))
     trial = digest(recipe)
     if at := passed_at(folder, trial):
-        print(f"{name} has passed its trial at {at}, and nothing has changed since", flush=True)
-        print(UNSEEN, flush=True)
+        print(f"{name} has passed its trial at {at}, and nothing has changed since; {UNSEEN}", flush=True)
         return Exit.FINISHED
     with tempfile.TemporaryDirectory(prefix="trial-") as work:
         course = Course(recipe, Path(work))

@@ -10,7 +10,7 @@ from typing import Any
 import finetune
 import shared
 from finetune.settings.recipe import Recipe
-from finetune.storage.checkpoint import LIBRARIES
+from finetune.storage.checkpoint import LIBRARIES, RunFolder
 from finetune.storage.data_files import version
 from finetune.storage.folder import Folder
 from shared.record import versions
@@ -57,6 +57,15 @@ def records(storage: str | None) -> Folder:
         return Folder(f"{storage.rstrip('/')}/{FOLDER}")
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Folder(str(Path(cache, "finetune", FOLDER)))
+
+
+def progress(storage: str, run: str) -> str | None:
+    """Words for how far a run has come, or None if it has no complete checkpoint."""
+    folder = RunFolder(storage, run)
+    if folder.finished():
+        return "is finished"
+    newest = folder.folder.first_access(folder.newest_checkpoint)
+    return f"has a checkpoint of step {newest.step}" if newest else None
 
 
 def passed_at(folder: Folder, trial: str) -> str | None:

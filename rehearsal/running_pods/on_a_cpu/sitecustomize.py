@@ -16,7 +16,6 @@ from typing import Any
 ARGUMENTS = {
     "torchrun": [
         "--processes=2",  # for eight: this machine has two cores
-        "--set=data.rows=32",  # some twenty steps
         "--set=data.test_rows=8",
         "--set=training.max_length=512",  # of the tiny models' texts, several a row
         "--set=training.batch_size=1",  # so that a step takes part of a second
@@ -44,6 +43,9 @@ ARGUMENTS = {
         "--set=training.loader_processes=1",  # for four: this machine has two cores
         "--set=training.log_every_steps=1",  # for the losses to be compared
     ],
+    "trial": [
+        "--set=data.test_rows=4",
+    ],
     "maxtext_driver": [
         "--set=override_model_config=true",
         "--set=base_emb_dim=16",  # 4 million weights, nearly all of them the tokenizer's
@@ -67,6 +69,12 @@ OF_RECIPE = {
     "my-rows": [  # examples/own-data, which has twenty rows
         "--set=data.rows=16",
         "--set=data.test_rows=4",
+    ],
+    "gemma-3-12b-text-to-sql": [
+        "--set=data.rows=32",  # some twenty steps
+    ],
+    "gemma-3-12b-text-to-sql-full": [
+        "--set=data.rows=32",
     ],
     "gemma-4-31b-text-to-sql": [
         "--set=data.rows=48",  # 36 steps, with two workers
@@ -179,13 +187,13 @@ class Changing(importlib.abc.MetaPathFinder):
 
 
 def command() -> str:
-    """The command of the trainer or of Ray in this process. Empty for processes that torchrun starts."""
+    """The command of trainer, trial or Ray in this process. Empty for processes that torchrun starts."""
     words = sys.orig_argv
     if sys.argv[0].endswith("/bin/ray"):  # it also submits the trainer's command
         starts = "start" in words and "--head" not in words
         return ("ray start of a TPU" if "TPU_NAME" in os.environ else "ray start") if starts else ""
-    if words[1:3] == ["-m", "maxtext_driver"]:
-        return "maxtext_driver"
+    if words[1:3] in (["-m", "maxtext_driver"], ["-m", "trial"]):
+        return words[2]
     is_trainer = "finetune" in words and "-m" in words[:-2]
     if is_trainer and "LOCAL_RANK" not in os.environ:
         return words[words.index("finetune") + 1]
