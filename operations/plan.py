@@ -29,6 +29,7 @@ class StackPlan:
         recipe: The recipe that it trains, None when it does not train.
         accounts: Addresses of service accounts that exist before the stack, by what runs as them.
         fit_command: Computes the GPU memory that a training step takes. Empty if that is known.
+        trial_command: Tries the recipe on a CPU. Empty if there is no trial of its trainer.
     """
 
     stack: str
@@ -40,6 +41,7 @@ class StackPlan:
     recipe: Any = None
     accounts: Mapping[str, str] = field(default_factory=dict)
     fit_command: tuple[str, ...] = ()
+    trial_command: tuple[str, ...] = ()
 
     def setting(self, name: str) -> Any:
         """A value of the configuration by the key that `pulumi config set` takes, None if it is not set."""
@@ -91,6 +93,7 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
         recipe=training.trained_recipe if training else None,
         accounts=accounts_of(settings),
         fit_command=tuple(fit.command) if fit else (),
+        trial_command=tuple(getattr(training, "trial_command", ())),
     )
 
 

@@ -34,6 +34,7 @@ from operations.google.consumers import OwnProject, counted_here, off_elsewhere
 from operations.google.credentials import clients_of
 from operations.options import add_set, add_shared
 from operations.plan import StackPlan
+from operations.trial import try_recipe
 
 HELP: Final = "check that the project has everything that a stack needs, before anything is created"
 
@@ -78,6 +79,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="compute the GPU memory that the recipe takes if it is not known, which takes minutes and needs "
         "the training environment",
     )
+    parser.add_argument(
+        "--trial",
+        action="store_true",
+        help="try the recipe on this machine's CPU, which takes minutes and needs the training environment",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -93,6 +99,9 @@ def run(options: argparse.Namespace) -> int:
         for topic in CHECKS:
             status.update(f"checking {topic}")
             results += check(topic, planned, clients)
+        if options.trial:
+            status.update("trying the recipe")
+            results.append(try_recipe(planned))
     if options.json:
         print(findings.as_json(results, stack=planned.stack, project=planned.project, region=planned.region))
     else:

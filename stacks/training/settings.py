@@ -305,6 +305,12 @@ class FineTuning(ConfigModel):
         """The part of a run's name that stands for the number of GPUs, if the run depends on it."""
         return [gpus] if self.resume == "exact" else []
 
+    @property
+    def trial_command(self) -> list[str]:
+        """The command that tries the recipe on a CPU. It runs in the project's folder."""
+        sets = [f"--set={key}={value}" for key, value in self.recipe_set.items()]
+        return [".venv-training/bin/python", "-m", "trial", f"--recipe={self.recipe}", *sets]
+
     def fit_on(self, gpu: Accelerator, gpus: int) -> Fit:
         """Whether a step fits into the memory of `gpus` GPUs."""
         return Fit(recipe=self.trained_recipe, name=self.recipe, values=self.recipe_set, gpu=gpu, gpus=gpus)
