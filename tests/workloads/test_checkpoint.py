@@ -286,7 +286,7 @@ def test_a_run_goes_on_with_other_code_and_libraries_and_says_which(
     )
     line = capsys.readouterr().out
     assert re.fullmatch(
-        r"run mine in \S+ goes on with another finetune/training\.py, torch \(2\.0\.0, now \S+\) than it "
+        r"run mine in \S+ goes on with another finetune/run/training\.py, torch \(2\.0\.0, now \S+\) than it "
         r"began with\n",
         line,
     )

@@ -111,14 +111,17 @@ def _step(line: str) -> int | None:
 def read_json(files: TextFiles, name: str) -> dict[str, Any]:
     """The content of a JSON file of the run, empty when there is none.
 
-    Raises InputError when it is half written.
+    Raises InputError when it is half written, or has another form.
     """
     try:
-        return json.loads(files.read_text(name) or "{}")
-    except ValueError as error:
+        content = json.loads(files.read_text(name) or "{}")
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
         raise InputError(
             f"{name} in the run's folder is damaged: restore it, or delete it and the run writes it anew"
-        ) from error
+        )
+    return content
 
 
 def write_or_say(files: TextFiles, name: str, text: str) -> None:

@@ -16,6 +16,7 @@ from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.texts import token_lists
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
+from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError
 
 # Tokens whose logits are compared: those of a large vocabulary take half a megabyte each.
@@ -73,8 +74,8 @@ def compare_published(recipe: Recipe, folder: Path, name: str) -> None:
 
 
 def _published(folder: Path) -> Any:
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-    return auto_class(config).from_pretrained(folder, dtype="auto", local_files_only=True)
+    config = AutoConfig.from_pretrained(folder, **FROM_DISK)
+    return auto_class(config).from_pretrained(folder, dtype="auto", **FROM_DISK)
 
 
 def _tokens(recipe: Recipe) -> torch.Tensor:

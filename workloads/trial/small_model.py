@@ -10,6 +10,7 @@ from transformers import AutoConfig
 
 from finetune.model import shrink
 from finetune.model.small_model import NoSmallModel, small_model
+from finetune.storage.data_only import FROM_DISK
 
 
 class NoTrial(Exception):
@@ -34,7 +35,7 @@ def make_small_model(published: Path, folder: Path) -> SmallModel:
     Raises:
         NoTrial: If no small model works.
     """
-    config = AutoConfig.from_pretrained(published, local_files_only=True)
+    config = AutoConfig.from_pretrained(published, **FROM_DISK)
     folder.mkdir()
     try:
         model = small_model(shrink.forms(config), folder, torch.bfloat16)

@@ -13,6 +13,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from finetune.model.loading import auto_class, load_model
 from finetune.settings.sections import Model
+from finetune.storage.data_only import FROM_DISK
 from shared.errors import PassingError
 
 # The folder with the weights of a sharded checkpoint.
@@ -65,7 +66,7 @@ def load_into(model: Any, checkpoint: Path) -> None:
     The trainer would take weights by their names in the files, which are not always those in the model, and
     leave out what it does not find.
     """
-    saved = auto_class(model.config).from_pretrained(checkpoint, dtype=model.dtype, local_files_only=True)
+    saved = auto_class(model.config).from_pretrained(checkpoint, dtype=model.dtype, **FROM_DISK)
     model.load_state_dict(saved.state_dict())
 
 

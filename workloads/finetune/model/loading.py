@@ -8,6 +8,7 @@ from finetune.model.quantized import plain_weights, quantized_problems
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Model
 from finetune.settings.templates import TemplateName, template_text
+from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError, PassingError, one_line
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def config_in_cache(model: Model) -> Any:
     from transformers import AutoConfig
 
     try:
-        return AutoConfig.from_pretrained(model.name, revision=model.revision, local_files_only=True)
+        return AutoConfig.from_pretrained(model.name, revision=model.revision, **FROM_DISK)
     except LOADING_ERRORS as error:
         raise _not_loaded(model, error) from error
 
@@ -77,7 +78,7 @@ def empty_model(model: Model) -> Any:
     config = config_in_cache(model)
     try:
         with torch.device("meta"):
-            return auto_class(config).from_config(config)
+            return auto_class(config).from_config(config, trust_remote_code=False)
     except LOADING_ERRORS as error:
         raise _not_loaded(model, error) from error
 
@@ -157,8 +158,8 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
         "dtype": torch.float32 if trained else dtype,
         # By default transformers takes the fused attention where a part of the model supports it.
         "attn_implementation": text_attention(config, PACKED_ROWS) if packed else None,
-        "local_files_only": True,
         "revision": model.revision,
+        **FROM_DISK,
         **plain_weights(config),
     }
     if model.quantization == "nf4":
@@ -194,9 +195,18 @@ def without_router_scores(model: Any) -> Any:
 
 def load_adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
     """The base model on `device` with a trained adapter from disk."""
-    from peft import PeftModel
+    return with_adapter(load_model(model, device).to(device), adapter)
 
-    return PeftModel.from_pretrained(load_model(model, device).to(device), str(adapter))
+
+def with_adapter(base: Any, adapter: Path) -> Any:
+    """The base model with an adapter from disk. Raises InputError for files that are none of this model."""
+    from peft import PeftModel
+    from safetensors import SafetensorError
+
+    try:
+        return PeftModel.from_pretrained(base, str(adapter))
+    except (*LOADING_ERRORS, TypeError, RuntimeError, SafetensorError) as error:
+        raise InputError(f"the adapter in {adapter} cannot be loaded: {one_line(error)}") from error
 
 
 def load_processor(
@@ -211,8 +221,8 @@ def load_processor(
 
     kind = AutoProcessor if pictures else AutoTokenizer
     try:
-        processor = kind.from_pretrained(name, revision=revision, local_files_only=True)
-        rows = vocabulary(AutoConfig.from_pretrained(name, revision=revision, local_files_only=True))
+        processor = kind.from_pretrained(name, revision=revision, **FROM_DISK)
+        rows = vocabulary(AutoConfig.from_pretrained(name, revision=revision, **FROM_DISK))
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
         raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoConfig
 
 from finetune.model.families import auto_class
+from finetune.storage.data_only import FROM_DISK
 from shared.errors import one_line
 
 # More weights than this, in a form with the published widths, would take minutes and many GB.
@@ -48,14 +49,15 @@ def small_model(trees: dict[str, dict[str, Any]], folder: Path, dtype: torch.dty
 
 def _make(tree: dict[str, Any], folder: Path, dtype: torch.dtype, most: int) -> Any:
     (folder / "config.json").write_text(json.dumps(tree, default=str))
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = AutoConfig.from_pretrained(folder, **FROM_DISK)
     loading = auto_class(config)
     with torch.device("meta"):
-        count = sum(weight.numel() for weight in loading.from_config(config).parameters())
+        empty = loading.from_config(config, trust_remote_code=False)
+    count = sum(weight.numel() for weight in empty.parameters())
     if count > most:
         raise ValueError(f"{count / 1e9:.1f} billion weights")
     torch.manual_seed(0)
-    return loading.from_config(config, dtype=dtype)
+    return loading.from_config(config, dtype=dtype, trust_remote_code=False)
 
 
 def _try(model: Any) -> None:

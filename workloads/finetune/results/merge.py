@@ -13,6 +13,7 @@ from finetune.model.loading import (
     fetch_model,
     load_model,
     load_processor,
+    with_adapter,
     without_router_scores,
 )
 from finetune.model.quantized import method
@@ -21,6 +22,7 @@ from finetune.rows.stops import add_stop, end_of_reply, short_prompt, short_row,
 from finetune.settings.sections import Model
 from finetune.settings.templates import template_text
 from finetune.storage.checkpoint import RunFolder
+from finetune.storage.data_only import FROM_DISK
 from finetune.storage.folder import Folder
 from shared.errors import InputError
 
@@ -66,12 +68,11 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
     was trained and evaluated. https://kaitchup.substack.com/p/qlora-merging-pitfalls-dont-lose
     """
     import torch
-    from peft import PeftModel
 
     base = load_model(model, device)
     if model.quantization == "nf4":
         base.dequantize()
-    adapted: Any = PeftModel.from_pretrained(base, str(adapter)).eval()
+    adapted = with_adapter(base, adapter).eval()
     tokenizer = load_processor(model.name, False, model.revision, model.chat_template)
     trained = _predicted(adapted, tokenizer)
     with adapted.disable_adapter():
@@ -131,17 +132,15 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> An
     from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
-    config = AutoConfig.from_pretrained(published, local_files_only=True)
+    config = AutoConfig.from_pretrained(published, **FROM_DISK)
     # Weights that were quantized have other names there.
     if not method(config) and (unknown := sorted(written.keys() - expected.keys())):
         raise RuntimeError(f"the model in {directory} has other weights than its base: {unknown[:3]}")
     if set(written.values()) != {"BF16"}:
         raise RuntimeError(f"the model in {directory} is in {sorted(set(written.values()))}, not bf16")
     tokenizer = load_processor(str(directory), pictures=False)
-    loading = auto_class(AutoConfig.from_pretrained(directory, local_files_only=True))
-    model, report = loading.from_pretrained(
-        directory, dtype="auto", local_files_only=True, output_loading_info=True
-    )
+    loading = auto_class(AutoConfig.from_pretrained(directory, **FROM_DISK))
+    model, report = loading.from_pretrained(directory, dtype="auto", output_loading_info=True, **FROM_DISK)
     if lost := sorted(report["missing_keys"]):
         raise RuntimeError(f"the model in {directory} lacks weights: {lost[:3]}")
     _tell_left_out(sorted(expected.keys() - written.keys()))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate
+from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError
 
 TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
@@ -46,11 +47,9 @@ def stops(directory: Path) -> list[int]:
     from transformers import AutoConfig, GenerationConfig
 
     try:
-        config = GenerationConfig.from_pretrained(directory, local_files_only=True)
+        config = GenerationConfig.from_pretrained(directory, **FROM_DISK)
     except OSError:  # it has no generation_config.json
-        config = GenerationConfig.from_model_config(
-            AutoConfig.from_pretrained(directory, local_files_only=True)
-        )
+        config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(directory, **FROM_DISK))
     ends = config.eos_token_id
     return [*ends] if isinstance(ends, list) else [] if ends is None else [ends]
 

@@ -30,12 +30,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 import finetune
 import shared
 from finetune.settings.recipe import Recipe, with_defaults
 from finetune.storage.data_files import version
+from finetune.storage.data_only import INDEX, check_index, read_list, record_problem, stays_inside
 from finetune.storage.folder import Folder
-from shared.errors import InputError, PassingError
+from shared.errors import InputError, PassingError, one_line
 from shared.files import read_json, write_or_say
 from shared.record import compare, versions
 from shared.writer import Writer
@@ -206,9 +209,11 @@ class RunFolder:
     def fetch_result(self, result: str, target: Path) -> None:
         """Download the published adapter or model. Raises InputError when it is missing or not whole."""
         published = self.finished().get(result)
-        if not published:
+        if not published or not isinstance(published, dict):
             raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
         for name, size in published.items():
+            if "/" in name or not stays_inside(name):
+                raise InputError(f"{MARKER} of {self.folder.uri} names a file outside of {result}: {name!r}")
             file = target / name
             self.folder.first_access(lambda file=file: self.folder.download(f"{result}/{file.name}", file))
             if file.stat().st_size != size:
@@ -218,7 +223,10 @@ class RunFolder:
         """The recipe of a run that has begun, at its commits. Raises InputError for another folder."""
         if not (record := self._record()):
             raise InputError(f"{self.folder.uri} is no folder of a run: it has no run.json")
-        return Recipe.model_validate(record["recipe"]).at(record.get("commits") or {})
+        try:
+            return Recipe.model_validate(record["recipe"]).at(record.get("commits") or {})
+        except ValidationError as error:
+            raise InputError(f"run.json of {self.folder.uri} has no recipe: {one_line(error)}") from None
 
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
         """The recipe at the commits that the run has recorded, if it has begun."""
@@ -227,7 +235,11 @@ class RunFolder:
 
     def _record(self) -> dict[str, Any] | None:
         record = self.folder.first_access(lambda: read_json(self.folder, "run.json"))
-        return {**record, "recipe": with_defaults(record["recipe"])} if record else None
+        if not record:
+            return None
+        if problem := record_problem(record):
+            raise InputError(f"run.json of {self.folder.uri} {problem}: restore it, or name another run")
+        return {**record, "recipe": with_defaults(record["recipe"])}
 
     def _write_record(self, record: dict[str, Any]) -> None:
         self.folder.first_access(lambda: self.folder.write_text("run.json", json.dumps(record, indent=2)))
@@ -292,7 +304,7 @@ class RunFolder:
     def fetch_checkpoint(self, checkpoint: SavedCheckpoint, target: Path) -> Path:
         """Download a checkpoint into `target`, unless all its files are there already.
 
-        Raises PassingError when a file has other bytes than were saved.
+        Raises PassingError when a file has other bytes than were saved, or is none that a run saves.
         """
         destination = target / checkpoint.name
         if destination.is_dir():
@@ -301,12 +313,18 @@ class RunFolder:
         shutil.rmtree(partial, ignore_errors=True)
         try:
             for file, saved in self._listed(checkpoint.name).items():
+                if not stays_inside(file):
+                    raise ValueError(f"its list names the file {file!r} outside of its folder")
                 self.folder.download(f"{checkpoint.name}/{file}", partial / file)
                 if isinstance(saved, dict) and saved != _sum(partial / file):
                     raise PassingError(
                         f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
                     )
+            for index in partial.rglob(INDEX):
+                check_index(index)
             partial.rename(destination)
+        except ValueError as error:
+            raise PassingError(f"{checkpoint.name} is damaged: {one_line(error)}") from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         return destination
@@ -346,14 +364,14 @@ class RunFolder:
     def _is_whole(self, name: str, present: dict[str, int]) -> bool:
         try:
             listed = self._listed(name)
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             return False
         # An earlier version listed sizes alone.
         sizes = {file: saved["size"] if isinstance(saved, dict) else saved for file, saved in listed.items()}
         return all(present.get(f"{name}/{file}") == size for file, size in sizes.items())
 
     def _listed(self, name: str) -> dict[str, Any]:
-        return json.loads(self.folder.read_text(f"{name}/{MARKER}") or "")["files"]
+        return read_list(self.folder.read_text(f"{name}/{MARKER}"))
 
 
 def adapter_in(checkpoint: Path) -> list[Path]:

@@ -23,7 +23,7 @@ def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
     """Store the weights that a new run starts from. Raises InputError for weights of another model."""
     name, folder = recipe.maxtext["model_name"], _downloaded(recipe, "*.json", "*.safetensors")
     arguments = _arguments(recipe, base_output_directory=str(run.weights), run_name=run.name)
-    published = AutoConfig.from_pretrained(folder)
+    published = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     wanted = copy.deepcopy(published)
     wanted.rope_parameters = getattr(HF_MODEL_CONFIGS[name], "rope_parameters", None)
     to_huggingface._validate_or_update_architecture(wanted, pyconfig.initialize(arguments), override=True)

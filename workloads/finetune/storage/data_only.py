@@ -1,0 +1,138 @@
+"""What a bucket or a repository holds is data: files stay in their folder, and no file runs as code.
+
+Whoever may write to a run's bucket must not be able to run code in a trainer.
+"""
+
+import io
+import json
+import os
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from shared.errors import one_line
+
+# Options of every load: from this disk, and without code of the repository. By default transformers asks at a
+# terminal whether it may run that code.
+FROM_DISK: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+
+# The index of a sharded checkpoint's tensors, in a pickle.
+INDEX = ".metadata"
+_METADATA = "torch.distributed.checkpoint.metadata"
+_COMMIT = re.compile("[0-9a-f]{40}")
+# All that torch writes into an index. None of them does anything but hold values.
+_CLASSES = frozenset(
+    {
+        ("collections", "OrderedDict"),
+        ("pathlib", "PosixPath"),
+        ("pathlib._local", "PosixPath"),
+        ("torch", "Size"),
+        ("torch.distributed.checkpoint.filesystem", "_StorageInfo"),
+        ("torch.serialization", "_get_layout"),
+        *(
+            (_METADATA, name)
+            for name in (
+                *("BytesStorageMetadata", "ChunkStorageMetadata", "Metadata", "MetadataIndex", "StorageMeta"),
+                *("TensorProperties", "TensorStorageMetadata", "_MEM_FORMAT_ENCODING"),
+            )
+        ),
+    }
+)
+
+
+def stays_inside(name: object) -> bool:
+    """Whether a name from a bucket is that of a file in its folder, or in a folder of that."""
+    if not isinstance(name, str) or not name.isprintable() or "\\" in name:
+        return False
+    parts = name.split("/")
+    return all(part and part not in (".", "..") for part in parts) and not PurePosixPath(name).is_absolute()
+
+
+def read_list(text: str | None) -> dict[str, Any]:
+    """The files that a COMPLETE.json lists, by name: size and checksum, or only the size.
+
+    Raises ValueError for another content. The names may be any.
+    """
+    try:
+        tree = json.loads(text or "")
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    files = tree.get("files") if isinstance(tree, dict) else None
+    if not isinstance(files, dict) or not all(map(_is_saved, files.values())):
+        raise ValueError("lists no files")
+    return files
+
+
+def _is_saved(saved: object) -> bool:
+    # An earlier version listed sizes alone.
+    return type(saved.get("size") if isinstance(saved, Mapping) else saved) is int
+
+
+def record_problem(record: Mapping[str, Any]) -> str:
+    """What a run.json cannot have from a run, empty if it may be one's. Recipes of any version are right.
+
+    A commit becomes a part of paths.
+    """
+    commits = record.get("commits") or {}
+    if not isinstance(record.get("recipe"), dict) or not isinstance(commits, dict):
+        return "is not what a run writes"
+    wrong = [f"{key}: {commit!r}" for key, commit in commits.items() if not _is_commit(key, commit)]
+    return f"names no commit: {wrong[0]}" if wrong else ""
+
+
+def _is_commit(key: object, commit: object) -> bool:
+    if key not in ("model", "data"):
+        return False
+    # The user's own files have the form FILE#VERSION.
+    own_files = key == "data" and isinstance(commit, str) and "#" in commit
+    return commit is None or own_files or (isinstance(commit, str) and bool(_COMMIT.fullmatch(commit)))
+
+
+def check_index(file: Path) -> None:
+    """Raises ValueError unless a checkpoint's index and the values beside its tensors hold no code.
+
+    From then on torch reads no pickle with code in this process, whoever asks it to.
+    """
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
+    with file.open("rb") as stream:
+        try:
+            index = _OwnClasses(stream).load()
+            names = [info.relative_path for info in index.storage_data.values()]
+        except Exception as error:
+            raise ValueError(_no_index(file, error)) from None
+    if outside := [name for name in names if not stays_inside(name)]:
+        raise ValueError(f"{file.name} names the file {outside[0]!r} outside of its folder")
+    try:
+        _check_values(index, file.parent)
+    except Exception as error:
+        raise ValueError(_no_index(file, error)) from None
+
+
+def _check_values(index: Any, folder: Path) -> None:
+    """Read the values that are no tensors. torch keeps each in a pickle of its own."""
+    import torch
+    from torch.distributed.checkpoint.metadata import BytesStorageMetadata
+
+    for key, place in index.storage_data.items():
+        if isinstance(index.state_dict_metadata[key.fqn], BytesStorageMetadata):
+            with (folder / place.relative_path).open("rb") as stream:
+                stream.seek(place.offset)
+                torch.load(io.BytesIO(stream.read(place.length)), weights_only=True)
+
+
+def _no_index(file: Path, error: Exception) -> str:
+    return f"{file.name} is no index of a checkpoint: {one_line(error)}"
+
+
+class _OwnClasses(pickle.Unpickler):
+    def find_class(self, module: str, name: str, /) -> Any:
+        """One of torch's own classes, or a type of numbers."""
+        import torch
+
+        if (module, name) in _CLASSES:
+            return super().find_class(module, name)
+        if module == "torch" and isinstance(kind := getattr(torch, name, None), torch.dtype):
+            return kind
+        raise ValueError(f"it asks for {module[:40]}.{name[:40]}")
