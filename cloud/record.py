@@ -5,7 +5,7 @@ Every module of this package that is named after a Google service holds records,
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from string import Formatter
@@ -258,7 +258,7 @@ class Record:
         # A block comes or goes with everything in it.
         whole = ".".join(steps) + "."
         inside = [name.removeprefix(whole) for name in replacing if name.startswith(whole)]
-        for block in (*at(old, path), *at(new, path)):
+        for block in (*_blocks(old, path), *_blocks(new, path)):
             if any(any(at(block, name)) for name in inside):
                 return True
         when = self.replaced_when.get(path)
@@ -283,6 +283,12 @@ class Record:
         """Minutes that an operation takes."""
         stated = ((getattr(entry, operation), entry) for entry in (*self.minutes, ANY_CALL))
         return next(minutes for minutes, entry in stated if minutes is not None and entry.when(inputs))
+
+
+def _blocks(inputs: Inputs, path: str) -> Iterator[Any]:
+    """The block at a path, or every one of a list of blocks."""
+    for value in at(inputs, path):
+        yield from value if isinstance(value, list) else (value,)
 
 
 def _members(inputs: Inputs, path: str) -> set[str]:

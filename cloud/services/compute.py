@@ -7,11 +7,11 @@ import ipaddress
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Final
 
 from cloud.inputs import is_set, is_unknown, numbers, texts
-from cloud.record import Billed, Inputs, Listing, Minutes, Name, Problem, Record, verbs
+from cloud.record import Billed, Existing, Inputs, Listing, Minutes, Name, Problem, Record, verbs
 from cloud.rules import RFC1035, RFC1035_RULE, at_least, excludes
 
 API: Final = "compute.googleapis.com"
@@ -71,6 +71,44 @@ def _shrinks(old: Any, new: Any) -> bool:
         return True
 
 
+def _ranges_of(inputs: Inputs) -> Iterator[ipaddress.IPv4Network]:
+    for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
+        yield from map(ipaddress.IPv4Network, texts(inputs, path))
+
+
+def _free_ranges(inputs: Inputs, existing: Existing) -> Iterator[str]:
+    """The subnets of a network do not overlap.
+
+    https://docs.cloud.google.com/vpc/docs/subnets#additional-ipv4-considerations
+    """
+    for other in existing.of_type("gcp:compute/subnetwork:Subnetwork"):
+        if _is_it(other, inputs) or other.inputs.get("network") != inputs.get("network"):
+            continue
+        for one, taken in product(_ranges_of(inputs), _ranges_of(other.inputs)):
+            if one.overlaps(taken):
+                yield f"Invalid IPCidrRange: {one} conflicts with existing subnetwork {other.id!r}."
+
+
+def _ranges_in_use(inputs: Inputs, existing: Existing) -> Iterator[str]:
+    """A secondary range keeps its addresses as long as a cluster has it.
+
+    https://docs.cloud.google.com/vpc/docs/create-modify-vpc-networks#add-secondary-range
+    """
+    subnet = next((item for item in existing.of_type(SUBNETWORK.type) if _is_it(item, inputs)), None)
+    if subnet is None:
+        return
+    clusters = existing.of_type("gcp:container/cluster:Cluster")
+    users = [item for item in clusters if subnet.is_named(str(item.inputs.get("subnetwork")))]
+    kept = {entry["rangeName"]: entry["ipCidrRange"] for entry in inputs.get("secondaryIpRanges", ())}
+    for entry in subnet.inputs.get("secondaryIpRanges", ()):
+        if users and kept.get(entry["rangeName"]) != entry["ipCidrRange"]:
+            yield f"The secondary range {entry['rangeName']} of {subnet.id!r} is in use by {users[0].id!r}."
+
+
+def _is_it(item: Any, inputs: Inputs) -> bool:
+    return all(item.inputs.get(key) == inputs.get(key) for key in ("name", "region", "network"))
+
+
 def listing(title: str, collection: str, noun: str, **more: Any) -> Listing:
     """Where a collection of Compute Engine is listed.
 
@@ -107,6 +145,7 @@ SUBNETWORK: Final = _linked(
     references={"network": NETWORK.type},
     holds=(NETWORK.type,),
     rules=(_ranges,),
+    admission=(_free_ranges, _ranges_in_use),
     minutes=(Minutes(create=0.3, delete=0.3, assumption="minutes-call"),),
     listing=listing("subnet", "subnetworks", "networks subnets"),
     permissions=(

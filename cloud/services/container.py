@@ -234,6 +234,8 @@ CLUSTER: Final = _record(
         "privateClusterConfig.masterIpv4CidrBlock privateClusterConfig.privateEndpointSubnetwork "
         f"project subnetwork {_RANGES} {_NODE_CONFIG_REPLACED_BY}"
     ),
+    # google-beta/services/container/resource_container_cluster.go: `ForceNewIfChange` of the field
+    replaced_when={"enableFqdnNetworkPolicy": lambda old, new: bool(old) and not new},
     kept=(
         f"{_below('addonsConfig', _ADDONS)} "
         "binaryAuthorization.evaluationMode clusterAutoscaling.autoProvisioningDefaults "

@@ -36,7 +36,8 @@ SECRET: Final = _record(
         automatic=True,
     ),
     labels="labels",
-    replaced_by="project replication secretId tags",
+    # Another key is an update: google-beta/services/secretmanager/resource_secret_manager_secret.go
+    replaced_by="project replication.auto replication.userManaged.replicas.location secretId tags",
     deletes_first=True,  # `DeleteBeforeReplace` in pulumi-gcp's provider/secret_manager.go
     rules=(_replication,),
     listing=Listing(

@@ -31,16 +31,18 @@ class FakeGoogle(FakeProvider):
         records.every()
 
     def name(self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str) -> Inputs:
-        """As the bridge does: it lists automatic names in `__defaults`, and never changes one."""
+        """As the bridge does: a name that the program no longer states stays, and is listed in `__defaults`.
+
+        `PriorValue` in pulumi-terraform-bridge's pkg/tfbridge/schema.go.
+        """
         record = records.every().get(resource.type)
         name = record.name if record else None
         if not name or not name.automatic:
             return {}
         if news.get("namePrefix") is not None or news.get(name.input) is not None:
             return {}
-        old_name = olds[name.input] if name.input in olds.get("__defaults", ()) else ""
-        new_name = automatic_name(resource.name, seed, _RANDOM_DIGITS)
-        return {name.input: old_name or new_name, "__defaults": [name.input]}
+        kept_name = olds.get(name.input) or automatic_name(resource.name, seed, _RANDOM_DIGITS)
+        return {name.input: kept_name, "__defaults": [name.input]}
 
     def check(
         self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
@@ -87,8 +89,11 @@ class FakeGoogle(FakeProvider):
         }
         return {**super().preview(resource, inputs, olds), **blocks, **planned}
 
-    def admit(self, resource: Resource, inputs: Inputs) -> None:
-        """Checks that the APIs are enabled, that all references exist, and the record's own conditions."""
+    def admit(self, resource: Resource, inputs: Inputs, olds: Mapping[str, Any]) -> None:
+        """Checks that the APIs are enabled, that references exist, and the record's own conditions.
+
+        An update sends only what changes, so a reference that stays is not looked at.
+        """
         if not (inputs.get("project") or resource.config.get("project")):
             raise Rejected("project: required field is not set; set it with `pulumi config set gcp:project`")
         record = records.of(resource.type)
@@ -100,7 +105,8 @@ class FakeGoogle(FakeProvider):
                     "is disabled. If you enabled this API recently, wait a few minutes for the action to "
                     "propagate to our systems and retry., accessNotConfigured"
                 )
-        for path, target, value in _references(record, inputs):
+        stay = set(_references(record, olds))
+        for path, target, value in sorted(set(_references(record, inputs)) - stay):
             if target == serviceaccount.ACCOUNT.type and self.cloud.is_too_early(value):
                 raise Rejected(f'googleapi: Error 400: Service account "{value}" does not exist., badRequest')
             if self.cloud.named(target, value) is None:

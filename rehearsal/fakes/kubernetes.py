@@ -117,7 +117,7 @@ class FakeKubernetes(FakeProvider):
         """The identity of the cluster in the configuration of the provider resource."""
         return str(resource.config.get("clusterIdentifier") or resource.config.get("kubeconfig") or "")
 
-    def admit(self, resource: Resource, inputs: Inputs) -> None:
+    def admit(self, resource: Resource, inputs: Inputs, olds: Mapping[str, Any]) -> None:
         """Checks that the cluster answers, and that the object's namespace and kind exist."""
         cluster = self.reached(resource)
         kind = str(inputs.get("kind") or resource.type.split(":")[-1])

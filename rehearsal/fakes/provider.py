@@ -98,8 +98,14 @@ class FakeProvider(ABC):
         """The provider's message about a resource that was written and still counts as failed."""
 
     @abstractmethod
-    def admit(self, resource: Resource, inputs: Inputs) -> None:
-        """Raises Rejected if what exists does not allow a creation or update."""
+    def admit(self, resource: Resource, inputs: Inputs, olds: Mapping[str, Any]) -> None:
+        """Raises Rejected if what exists does not allow a creation or update.
+
+        Args:
+            resource: The resource.
+            inputs: Its inputs.
+            olds: Its inputs before an update, empty for a creation.
+        """
 
     def check(
         self, resource: Resource, news: Inputs, olds: Mapping[str, Any], seed: str
@@ -165,7 +171,7 @@ class FakeProvider(ABC):
         if preview:
             _, outputs = self.outputs(resource, inputs)
             return "", self.preview(resource, inputs, dict.fromkeys(outputs, UNKNOWN))
-        self.admit(resource, inputs)
+        self.admit(resource, inputs, {})
         record = records.every().get(resource.type, CUSTOM)
         with self.faults.trigger(resource.name, "creation") as failure:
             item_id, outputs, not_ready = self.apply(resource, inputs, new=True)
@@ -189,7 +195,7 @@ class FakeProvider(ABC):
         item = self.find(resource, item_id)
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
-        self.admit(resource, inputs)
+        self.admit(resource, inputs, item.inputs)
         with self.faults.trigger(resource.name, "update") as failure:
             _, item.outputs, not_ready = self.apply(resource, inputs, new=False)
             item.inputs = inputs

@@ -40,6 +40,11 @@ def test_a_resource_without_a_name_gets_one_with_seven_random_digits_and_keeps_i
     assert platform.check(BUCKET, "b", {"location": "us"}, olds=first, seed=b"different")[0] == first
 
 
+def test_a_name_that_is_no_longer_stated_stays(platform: Platform) -> None:
+    checked, _ = platform.check(BUCKET, "b", {"location": "us"}, olds={"location": "us", "name": "mine"})
+    assert checked == {"location": "us", "name": "mine", "__defaults": ["name"]}
+
+
 @pytest.mark.parametrize(
     ("type_token", "inputs", "longest"),
     [(ACCOUNT, {}, 22), (CLUSTER, AUTOPILOT | {"name": None}, 32), (BUCKET, {"location": "us"}, 55)],
@@ -197,6 +202,39 @@ def test_a_cluster_s_ranges_are_those_of_its_subnetwork(platform: Platform) -> N
             CLUSTER, "c", {**cluster, "ipAllocationPolicy": {"clusterSecondaryRangeName": "pdos"}}
         )
     platform.create(CLUSTER, "c", {**cluster, "ipAllocationPolicy": {"clusterSecondaryRangeName": "pods"}})
+
+
+def test_the_subnets_of_a_network_do_not_overlap_in_any_region(platform: Platform) -> None:
+    for network in ("n", "m"):
+        platform.create(NETWORK, network, {"name": network})
+    platform.create(SUBNETWORK, "s", {"name": "s", "network": "n", **REGIONAL})
+    elsewhere = {"name": "t", "region": "europe-west4", "ipCidrRange": "10.0.8.0/22"}
+    with pytest.raises(Rejected, match=r"10\.0\.8\.0/22 conflicts with existing subnetwork"):
+        platform.create(SUBNETWORK, "t", {**elsewhere, "network": "n"})
+    platform.create(SUBNETWORK, "t", {**elsewhere, "network": "m"})
+
+
+def test_a_range_that_a_cluster_has_stays(platform: Platform) -> None:
+    def ranges(pods: str) -> dict[str, Any]:
+        pods_range = [{"rangeName": "pods", "ipCidrRange": pods}]
+        return {"name": "s", "network": "n", **REGIONAL, "secondaryIpRanges": pods_range}
+
+    platform.create(NETWORK, "n", {"name": "n"})
+    subnet_id, _ = platform.create(SUBNETWORK, "s", ranges("10.4.0.0/16"))
+    platform.update(SUBNETWORK, "s", subnet_id, ranges("10.5.0.0/16"))
+    platform.create(CLUSTER, "c", {**AUTOPILOT, "network": "n", "subnetwork": "s"})
+    with pytest.raises(Rejected, match=r"range pods of .* is in use by .*clusters/c"):
+        platform.update(SUBNETWORK, "s", subnet_id, ranges("10.6.0.0/16"))
+
+
+def test_an_update_is_not_refused_for_a_reference_that_stays(platform: Platform) -> None:
+    account_id, account = platform.create(ACCOUNT, "a", {"accountId": "nodes-1"})
+    node = {"nodeConfig": {"serviceAccount": account["email"]}}
+    cluster_id, _ = platform.create(CLUSTER, "c", {**STANDARD, **node})
+    platform.delete(ACCOUNT, "a", account_id)
+    platform.update(CLUSTER, "c", cluster_id, {**STANDARD, **node, "enableShieldedNodes": True})
+    with pytest.raises(Rejected, match="'other' was not found"):
+        platform.update(CLUSTER, "c", cluster_id, {**STANDARD, "nodeConfig": {"serviceAccount": "other"}})
 
 
 def test_an_autopilot_cluster_takes_no_node_pool(platform: Platform) -> None:

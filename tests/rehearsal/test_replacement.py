@@ -24,6 +24,7 @@ from tests.rehearsal.right import (
     SUBNETWORK,
 )
 
+SECRET = "gcp:secretmanager/secret:Secret"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 
 
@@ -55,6 +56,11 @@ def job(**spec: Any) -> dict[str, Any]:
     return kube("Job", spec=spec)
 
 
+def copies(*replicas: dict[str, Any]) -> dict[str, Any]:
+    return {"replication": {"userManaged": {"replicas": [*replicas]}}}
+
+
+KEY = {"customerManagedEncryption": {"kmsKeyName": "k"}}
 GPUS = [{"count": 1, "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"}}]
 RELEASED = {"name": "kueue", "namespace": "kueue-system", "version": "1"}
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] = [
@@ -65,6 +71,8 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
     (CLUSTER, channel("RAPID"), channel("STABLE"), ["releaseChannel"], []),
     (CLUSTER, {"enableAutopilot": True}, {}, [], ["enableAutopilot"]),
     (CLUSTER, private("a"), private("b"), [], ["privateClusterConfig"]),
+    (CLUSTER, {"enableFqdnNetworkPolicy": True}, {}, [], ["enableFqdnNetworkPolicy"]),
+    (CLUSTER, {}, {"enableFqdnNetworkPolicy": True}, ["enableFqdnNetworkPolicy"], []),
     (NODE_POOL, {"nodeCount": 1}, {"nodeCount": 2}, ["nodeCount"], []),
     (NODE_POOL, pool(spot=True), pool(spot=False), [], ["nodeConfig"]),
     (NODE_POOL, pool(labels={"a": "b"}), pool(labels={}), ["nodeConfig"], []),
@@ -90,6 +98,11 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
     (CLUSTER, {"addonsConfig": {"rayOperatorConfigs": [{"enabled": True}]}}, {}, [], []),
     (SUBNETWORK, {"ipCidrRange": "10.0.0.0/20"}, {"ipCidrRange": "10.0.0.0/16"}, ["ipCidrRange"], []),
     (SUBNETWORK, {"ipCidrRange": "10.0.0.0/16"}, {"ipCidrRange": "10.0.0.0/20"}, [], ["ipCidrRange"]),
+    (SECRET, copies({"location": "a"}), copies({"location": "a", **KEY}), ["replication"], []),
+    (SECRET, copies({"location": "a", **KEY}), copies({"location": "a"}), ["replication"], []),
+    (SECRET, copies({"location": "a"}), copies({"location": "b"}), [], ["replication"]),
+    (SECRET, copies({"location": "a"}), copies({"location": "a"}, {"location": "b"}), [], ["replication"]),
+    (SECRET, {"replication": {"auto": {}}}, copies({"location": "a"}), [], ["replication"]),
     (BUCKET_MEMBER, {"role": "a"}, {"role": "b"}, [], ["role"]),
     (CONFIG_MAP, kube("ConfigMap", data={"a": "b"}), kube("ConfigMap", data={"a": "c"}), [], ["data"]),
     (JOB, job(template={"spec": {"x": 1}}), job(template={"spec": {"x": 2}}), [], ["spec"]),
