@@ -138,7 +138,7 @@ class Cluster(Component[ClusterArgs]):
     # APIs that nodes and the Ray operator's add-ons report to. No resource waits for them.
     reporting_apis: ClassVar = ("logging.googleapis.com", "monitoring.googleapis.com")
     # Properties that are not compared with the state.
-    _not_compared: ClassVar[list[str] | None] = None
+    _not_compared: ClassVar[Sequence[str]] = ()
 
     def _declare(self, name: str, args: ClusterArgs) -> None:
         nodes = run_as(
@@ -183,13 +183,20 @@ class Cluster(Component[ClusterArgs]):
             **args.control_plane.properties(),
             **self._properties(args),
             opts=pulumi.ResourceOptions(
-                parent=self, depends_on=nodes.access, ignore_changes=self._not_compared
+                parent=self, depends_on=nodes.access, ignore_changes=self._ignored(args)
             ),
         )
         self._provider = self._kubernetes_provider(name, self.resource, args.control_plane)
         self.nodes: list[pulumi.Resource] = self._nodes(name, args)
         self.connect: pulumi.Output[str] = args.control_plane.connect(self.resource)
         self.workload_pool: pulumi.Output[str] = pulumi.Output.concat(self.resource.project, ".svc.id.goog")
+
+    def _ignored(self, args: ClusterArgs) -> list[str]:
+        """Properties that are not compared with the state.
+
+        Policies with names stay on in a cluster that had them: to switch them off would replace it.
+        """
+        return [*self._not_compared, *([] if args.knows_names else ["enableFqdnNetworkPolicy"])]
 
     @abstractmethod
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:

@@ -177,7 +177,7 @@ class StandardCluster(Cluster):
     # GKE creates every cluster with a pool. Changing a pool inside the cluster's resource would replace the
     # cluster, so this first pool is removed at once. The state still has its configuration, which must not
     # count as a difference.
-    _not_compared: ClassVar = ["nodeConfig"]
+    _not_compared: ClassVar = ("nodeConfig",)
 
     def _properties(self, args: ClusterArgs) -> dict[str, Any]:
         return {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pulumi
 import pulumi_gcp as gcp
@@ -10,6 +10,8 @@ import pulumi_kubernetes as kubernetes
 
 from components.base.component import Args, Component
 from components.cluster.namespace import Namespace
+
+_KEY_OF_GOOGLE: Final = "a key of Google's"
 
 
 class TokenArgs(Args):
@@ -81,7 +83,12 @@ class Token(Component[TokenArgs]):
             f"{name}-{self.noun}-version",
             secret=secret.id,
             secret_data=args.token,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # Another key encrypts only the versions that follow. The engine compares only two texts.
+                # https://docs.cloud.google.com/secret-manager/docs/reference/rest/v1/Replication
+                replacement_trigger=args.kms_key or _KEY_OF_GOOGLE,
+            ),
         )
         self.secret_id: pulumi.Output[str] = secret.secret_id
         self.version: pulumi.Output[str] = version.version

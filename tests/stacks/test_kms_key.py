@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cloud.services.kms import AGENTS
+from cloud.services.secretmanager import VERSION
 from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
@@ -90,10 +91,13 @@ def test_a_stack_that_is_up_gets_a_key_and_keeps_its_bucket_and_its_run(stack: s
         rehearsal.up()
         run = plans.outputs(rehearsal).get("run")
         buckets = {item.id for item in rehearsal.cloud.of_type(BUCKET)}
+        versions = {item.id for item in rehearsal.cloud.of_type(VERSION.type)}
         rehearsal.configure({"kmsKey": key(stack), **forced})
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert plans.outputs(rehearsal).get("run") == run
         assert {item.id for item in rehearsal.cloud.of_type(BUCKET)} == buckets
+        # A key encrypts only the versions that follow, so the token is stored again.
+        assert not versions & {item.id for item in rehearsal.cloud.of_type(VERSION.type)}
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
