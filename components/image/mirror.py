@@ -7,18 +7,36 @@ import pulumi
 import pulumi_gcp as gcp
 
 from components.base.component import Args, Component
+from components.base.fingerprint import fingerprint
 from components.image.image import Image, ImageRepository
 
 _DOCKER_HUB: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
     public_repository="DOCKER_HUB"
 )
-_KUBERNETES: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryArgs(
-    custom_repository=gcp.artifactregistry.RepositoryRemoteRepositoryConfigDockerRepositoryCustomRepositoryArgs(
-        uri="https://registry.k8s.io"
-    )
+_KUBERNETES: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigCommonRepositoryArgs(
+    uri="https://registry.k8s.io"
 )
-# The upstreams by the end of their names, in the order in which Artifact Registry asks them.
-_UPSTREAMS: Final = {"docker-hub": _DOCKER_HUB, "kubernetes": _KUBERNETES}
+# The upstreams by the end of their names. Artifact Registry asks the one with the highest priority first.
+# https://docs.cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories
+_UPSTREAMS: Final = {
+    "docker-hub": (
+        gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(docker_repository=_DOCKER_HUB),
+        2,
+    ),
+    "kubernetes": (
+        gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(common_repository=_KUBERNETES),
+        1,
+    ),
+}
+
+
+def _end(kms_key: str | None) -> str:
+    """End of an upstream's name, another one for each key.
+
+    With another key an upstream is replaced. The virtual repository still uses the old one then, which can go
+    only after it.
+    """
+    return f"-{fingerprint(kms_key)}" if kms_key else ""
 
 
 class MirrorArgs(Args):
@@ -49,30 +67,26 @@ class Mirror(Component[MirrorArgs]):
     apis = ("artifactregistry.googleapis.com",)
 
     def _declare(self, name: str, args: MirrorArgs) -> None:
-        # Another key makes other repositories of the same names.
-        options = pulumi.ResourceOptions(parent=self, delete_before_replace=True)
         upstreams = {
             upstream: gcp.artifactregistry.Repository(
                 f"{name}-{upstream}",
                 project=args.project,
                 location=args.location,
-                repository_id=f"{args.repository_id}-{upstream}",
+                repository_id=f"{args.repository_id}-{upstream}{_end(args.kms_key)}",
                 format="DOCKER",
                 mode="REMOTE_REPOSITORY",
                 labels=args.labels,
                 kms_key_name=args.kms_key,
-                remote_repository_config=gcp.artifactregistry.RepositoryRemoteRepositoryConfigArgs(
-                    docker_repository=registry
-                ),
-                opts=options,
+                remote_repository_config=source,
+                opts=pulumi.ResourceOptions(parent=self),
             )
-            for upstream, registry in _UPSTREAMS.items()
+            for upstream, (source, _) in _UPSTREAMS.items()
         }
         policies = [
             gcp.artifactregistry.RepositoryVirtualRepositoryConfigUpstreamPolicyArgs(
-                id=upstream, repository=repository.id, priority=priority
+                id=upstream, repository=repository.id, priority=_UPSTREAMS[upstream][1]
             )
-            for priority, (upstream, repository) in enumerate(upstreams.items(), start=1)
+            for upstream, repository in upstreams.items()
         ]
         self.ready = gcp.artifactregistry.Repository(
             f"{name}-mirror",
@@ -86,7 +100,8 @@ class Mirror(Component[MirrorArgs]):
             virtual_repository_config=gcp.artifactregistry.RepositoryVirtualRepositoryConfigArgs(
                 upstream_policies=policies
             ),
-            opts=options,
+            # Another key makes another repository of the same name, by which all images are pulled.
+            opts=pulumi.ResourceOptions(parent=self, delete_before_replace=True),
         )
         self._location, self._repository_id = args.location, args.repository_id
 

@@ -31,6 +31,11 @@ class AddressRanges:
     pods: str | None = None
     services: str | None = None
 
+    @property
+    def text(self) -> str:
+        """All ranges as one text."""
+        return " ".join(filter(None, (self.machines, self.pods, self.services)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSubnet:
@@ -82,7 +87,14 @@ class Network(Component[NetworkArgs]):
             f"{name}-network",
             project=args.project,
             auto_create_subnetworks=False,
-            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=deletion),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                custom_timeouts=deletion,
+                # A subnet that is in use keeps its ranges. A second one in the network may not overlap with
+                # it, even in another region. So other ranges and another region need another network.
+                # https://docs.cloud.google.com/vpc/docs/subnets#additional-ipv4-considerations
+                replacement_trigger=f"{args.region} {args.ranges.text}",
+            ),
         )
         subnet = gcp.compute.Subnetwork(
             f"{name}-subnet",

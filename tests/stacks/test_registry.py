@@ -115,6 +115,9 @@ def test_a_mirror_of_the_stack_s_own_has_every_image(stack: str) -> None:
     assert virtual["repositoryId"] == f"mirror-{stack}"
     place = f"{virtual['location']}-docker.pkg.dev/rehearsal-project/mirror-{stack}/"
     assert not [uri for uri in published(stack, registry="own") if not uri.startswith(place)]
+    policies = virtual["virtualRepositoryConfig"]["upstreamPolicies"]
+    # Artifact Registry asks the upstream with the highest priority first, and most images are on Docker Hub.
+    assert max(policies, key=lambda policy: policy["priority"])["id"] == "docker-hub"
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(MIRRORED, quick=["l4-kueue"]))
