@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
@@ -95,11 +96,11 @@ def derived(field: FieldInfo) -> Iterator[str]:
             yield f"{example}2"
 
 
-def values_for(stack: str, key: str) -> Iterator[str]:
-    """Valid values of a key, with the settings that it needs."""
+def values_for(stack: str, key: str, context: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """Valid values of a key, with the settings that it needs and others of a context."""
     for text in (*VALUES.get(key, ()), *derived(field_of(stack, key))):
         try:
-            of_stack(stack, {**needed(stack, key), key: text})
+            of_stack(stack, {**needed(stack, key), **context, key: text})
         except SettingsError:
             continue
         yield text

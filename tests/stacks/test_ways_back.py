@@ -1,0 +1,128 @@
+"""Every setting is changed on a living stack and changed back, alone and beside a setting that it meets.
+
+What happens was announced, and afterwards neither a preview nor a refresh finds anything.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+import pytest
+
+import stacks
+from rehearsal.errors import RehearsalError
+from rehearsal.fakes import finished_run
+from rehearsal.fakes.cloud import BUCKET, CLUSTER
+from rehearsal.session import Rehearsal
+from stacks.settings.model import is_secret, keys_of
+from tests import plans
+from tests.stacks.test_every_key_works import CHANGES, needed, values_for
+
+# Steps of a replacement, as an `up` reports them.
+REPLACEMENTS: Final = ("create-replacement", "delete-replaced", "replace")
+LIST: Final = '["flexStart", "spot"]'
+# Settings of a stack that is up, and those that change beside them.
+MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
+    ({"registry": "own"}, "kmsKey"),
+    ({"registry": "own"}, "gcp:region"),
+    ({"registry": "own"}, "gcp:project"),
+    ({"accounts.nodes": "nodes-1@project-1.iam.gserviceaccount.com"}, "holdUpgrades"),
+    ({"accounts.nodes": "nodes-1@project-1.iam.gserviceaccount.com"}, "kmsKey"),
+    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "registry"),
+    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "kmsKey"),
+    ({"capacity.type": LIST, "capacity.zone": "us-central1-b"}, "kmsKey"),
+    ({"capacity.type": LIST, "capacity.zone": "us-central1-b"}, "registry"),
+    ({"serve": "hub"}, "kmsKey"),
+    ({"serve": "hub"}, "registry"),
+]
+# One of each kind, in the stacks where they cost least. All others take minutes.
+QUICK: Final = {
+    ("serve", "", "egress"),
+    ("serve", "", "ownNetwork.pods"),
+    ("serve", "registry", "kmsKey"),
+    ("serve", "registry", "gcp:region"),
+    ("tpu-maxtext", "accounts.nodes", "holdUpgrades"),
+}
+
+# What stays while a setting changes and changes back.
+KEPT: Final = {
+    **dict.fromkeys(("authorizedNetworks", "controlPlane", "egress", "holdUpgrades", "registry"), CLUSTER),
+    **dict.fromkeys(("kmsKey", "subnet", "ownNetwork.pods"), BUCKET),
+}
+
+
+def ids(rehearsal: Rehearsal, type_token: str | None) -> set[str]:
+    return {item.id for item in rehearsal.cloud.items if item.type == type_token}
+
+
+def happened(rehearsal: Rehearsal) -> dict[str, str]:
+    """What the last `up` did, by name. The engine's own providers come and go without a preview."""
+    steps = {name: step for step, name in rehearsal.last.steps if not name.startswith("default")}
+    return {
+        name: "replace" if step in REPLACEMENTS else step for name, step in steps.items() if step != "same"
+    }
+
+
+def problems(rehearsal: Rehearsal, settings: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with an `up` to other settings."""
+    rehearsal.configure(settings)
+    assert rehearsal.buckets
+    finished_run.write_served_run(rehearsal.configuration.plain, rehearsal.buckets)
+    try:
+        announced = plans.changes(rehearsal.preview())
+        rehearsal.up()
+        # A preview may announce what depends on a change and then stays, and never leaves out what comes.
+        if surprises := happened(rehearsal).items() - announced.items():
+            yield f"not announced: {sorted(surprises)}"
+        if again := plans.changes(rehearsal.preview()):
+            yield f"a second preview changes {again}"
+        if differences := rehearsal.refresh().changed:
+            yield f"a refresh finds {differences} differences"
+    except RehearsalError as error:
+        yield str(error)
+
+
+@cache
+def living(stack: str) -> Rehearsal:
+    return plans.open_to_the_end(Rehearsal(stack, plans.known_settings(stack, **plans.STANDING_SETTINGS)))
+
+
+def changes(
+    stack: str, context: Mapping[str, str], key: str
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Settings before and after a change, for every valid value of a key."""
+    before = {**plans.known_settings(stack, **plans.STANDING_SETTINGS), **needed(stack, key), **context}
+    for value in values_for(stack, key, context):
+        yield before, {**before, key: value}
+    if key in CHANGES:
+        old, new = CHANGES[key]
+        yield {**before, **old}, {**before, **new}
+
+
+def parameters() -> Iterator[Any]:
+    for stack in plans.STACKS:
+        keys = keys_of(stacks.scenario_modules()[stack].Settings)
+        alone = [({}, key) for key in sorted(keys) if key != "scenario" and not is_secret(keys[key])]
+        for context, key in (*alone, *MEETINGS):
+            if keys.keys() >= {*context, key}:
+                case = (stack, next(iter(context), ""), key)
+                marks = [] if case in QUICK else [pytest.mark.slow]
+                yield pytest.param(stack, context, key, marks=marks, id="-".join(filter(None, case)))
+
+
+@pytest.mark.parametrize(("stack", "context", "key"), [*parameters()])
+def test_a_setting_changes_and_changes_back(stack: str, context: dict[str, str], key: str) -> None:
+    rehearsal = living(stack)
+    for before, after in changes(stack, context, key):
+        rehearsal.configure(before)
+        if rehearsal.preview().changed:
+            rehearsal.up()
+        rehearsal.configure(after)
+        if not rehearsal.preview().changed:
+            continue
+        kept = ids(rehearsal, KEPT.get(key))
+        assert [*problems(rehearsal, after)] == []
+        assert [*problems(rehearsal, before)] == []
+        assert ids(rehearsal, KEPT.get(key)) == kept
+        return
+    pytest.skip("no value changes a resource")
