@@ -12,6 +12,7 @@ from stacks.settings.subnet import NETWORK_NAME, SubnetName, require_region
 
 _RESOURCE_NAME: Final = Hint(values="1 to 63 lower-case letters, digits and hyphens that start with a letter")
 _WITHOUT_SUBNET: Final = "Refused with `subnet`."
+_OTHER_RANGES: Final = "A change on a stack that is up makes another network and another cluster."
 # Ranges of machines, pods and services in the stack's own network.
 _OWN_RANGES: Final = ("10.0.0.0/20", "10.4.0.0/16", "10.8.0.0/20")
 # Prefixes of the smallest ranges of a network of the stack's own. A Standard node takes 256 addresses for its
@@ -85,17 +86,20 @@ class Cluster(ConfigModel):
         _OWN_RANGES[0],
         alias="ownNetwork.machines",
         description="Addresses of the machines in the stack's own network. If you will connect it "
-        f"to another network, choose ranges that the other one does not use. {_WITHOUT_SUBNET}",
+        f"to another network, choose ranges that the other one does not use. {_OTHER_RANGES} "
+        f"{_WITHOUT_SUBNET}",
     )
     pod_addresses: Annotated[str, _CIDR] = Field(
         _OWN_RANGES[1],
         alias="ownNetwork.pods",
-        description=f"Addresses of the pods in the stack's own network, a /17 or larger. {_WITHOUT_SUBNET}",
+        description="Addresses of the pods in the stack's own network, a /17 or larger. "
+        f"{_OTHER_RANGES} {_WITHOUT_SUBNET}",
     )
     service_addresses: Annotated[str, _CIDR] = Field(
         _OWN_RANGES[2],
         alias="ownNetwork.services",
-        description=f"Addresses of the services in the stack's own network. {_WITHOUT_SUBNET}",
+        description="Addresses of the services in the stack's own network. "
+        f"{_OTHER_RANGES} {_WITHOUT_SUBNET}",
     )
     cluster_name: _ClusterName = Field(
         None,
