@@ -25,6 +25,7 @@ from tests.stacks.configuration import CLOUDRUN, load, problems
 STACK = "cloudrun-vllm"
 MERGED = '{"training.result": "model"}'
 JOB, EXECUTION, SERVICE = (f"{STACK}-{what}" for what in ("job", "execution", "service"))
+SERVICE_TYPE = "gcp:cloudrunv2/service:Service"
 
 
 def task(plan: Plan) -> dict[str, Any]:
@@ -322,3 +323,18 @@ def test_the_command_has_a_place_for_each_other_field_of_a_prompt(
     sql = load({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-4b-sql", "llm-stacks:recipeSet": MERGED})
     command = questions.outputs(sql.training.trained_recipe.data)["ask"]
     assert str(command).endswith(" --stack a-stack --field=schema=SCHEMA 'I ate a banana for breakfast'")
+
+
+def test_the_stack_s_service_goes_and_its_model_stays() -> None:
+    with Rehearsal("cloudrun-vllm", {"imageUri": plans.IMAGE}) as rehearsal:
+        rehearsal.up()
+        assert [*rehearsal.cloud.of_type(SERVICE_TYPE)] and "ask" in plans.outputs(rehearsal)
+        rehearsal.configure({"imageUri": plans.IMAGE, "serve": "nothing"})
+        plan = rehearsal.preview()
+        deleted = {resource.name for resource in plan.resources if resource.op == "delete"}
+        assert deleted >= {"cloudrun-vllm-service", "cloudrun-vllm-serve"}
+        assert not {name for name in deleted if "bucket" in name or "job" in name}
+        rehearsal.up()
+        assert not [*rehearsal.cloud.of_type(SERVICE_TYPE)]
+        outputs = plans.outputs(rehearsal)
+        assert "copyModel" in outputs and not {"ask", "url"} & set(outputs)

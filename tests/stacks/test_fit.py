@@ -101,8 +101,9 @@ def test_what_takes_more_than_there_is_is_refused(computed: Any) -> None:
     assert "24.1 GB of the 24 GB" in message
 
 
-def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> None:
-    l4 = {**L4_KUEUE, "llm-stacks:recipe": RECIPE}
+@pytest.mark.parametrize("changes", [L4_KUEUE], ids=["l4-kueue"])
+def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any, changes: dict) -> None:
+    l4 = {**changes, "llm-stacks:recipe": RECIPE}
     computed(p1=30, p2=20, p8=5)
     load(l4)
     computed(p1=30, p8=5)
@@ -122,9 +123,10 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
     ]
 
 
-def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
+@pytest.mark.parametrize("changes", [L4_KUEUE], ids=["l4-kueue"])
+def test_the_command_computes_what_the_stack_trains(computed: Any, changes: dict) -> None:
     computed(digest="another", p1=1)
-    settings = load({**L4_KUEUE, "llm-stacks:recipeSet": '{"training.batch_size": 4}'})
+    settings = load({**changes, "llm-stacks:recipeSet": '{"training.batch_size": 4}'})
     assert settings.fit.command == [
         ".venv-training/bin/python",
         "-m",

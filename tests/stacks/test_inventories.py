@@ -1,6 +1,5 @@
 """Every stack's plan is the reviewed one."""
 
-import copy
 import dataclasses
 from pathlib import Path
 
@@ -26,16 +25,16 @@ def test_there_is_no_inventory_without_a_stack() -> None:
 
 
 def test_a_difference_says_the_resource_the_path_and_both_values() -> None:
-    before = inventory.written("l4-kueue")
-    after = copy.deepcopy(before)
-    pool = "gcp:container/nodePool:NodePool l4-kueue-l4-pool"
-    after[pool]["inputs"]["nodeCount"] = 9
-    removed = after.pop("gcp:storage/bucket:Bucket l4-kueue-bucket")
-    after["gcp:storage/bucket:Bucket another"] = removed
+    pool, bucket = "gcp:container/nodePool:NodePool pool", "gcp:storage/bucket:Bucket bucket"
+    before = {pool: {"inputs": {"nodeCount": 3, "zones": ["a"]}}, bucket: {"inputs": {"name": "mine"}}}
+    after = {
+        pool: {"inputs": {"nodeCount": 9, "zones": ["a"]}},
+        "gcp:storage/bucket:Bucket another": {"inputs": {"name": "mine"}},
+    }
     assert list(inventory.differences(before, after)) == [
-        f"{pool}: inputs.nodeCount: {before[pool]['inputs']['nodeCount']} -> 9",
+        f"{pool}: inputs.nodeCount: 3 -> 9",
         "gcp:storage/bucket:Bucket another: is new",
-        "gcp:storage/bucket:Bucket l4-kueue-bucket: is no longer planned",
+        f"{bucket}: is no longer planned",
     ]
 
 

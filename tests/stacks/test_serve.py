@@ -1,12 +1,10 @@
 """A finished run that is served: by the stack `serve`, by the stack that trained it, or not any more."""
 
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cloud.services.cloudrun import SERVICE
 from operations.serving.chat import Form
 from rehearsal.errors import RehearsalError
 from rehearsal.fakes.finished_run import write_run
@@ -14,8 +12,8 @@ from rehearsal.session import Rehearsal
 from stacks.serving.vllm import Vllm
 from tests import plans
 from tests.stacks.configuration import problems
+from tests.stacks.served_runs import arguments, mounted, run_in, server
 
-DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 FOLDER = "rehearsal-runs/gemma-3-4b-sql-0a1b2c3d"
 NEWER = "rehearsal-runs/gemma-3-4b-sql-99999999"
 SERVE: dict[str, str | None] = {
@@ -25,27 +23,6 @@ SERVE: dict[str, str | None] = {
     "llm-stacks:hfToken": None,
     "llm-stacks:servedRun": f"gs://{FOLDER}",
 }
-
-
-def run_in(rehearsal: Rehearsal, path: str) -> Path:
-    assert rehearsal.buckets
-    return rehearsal.buckets / path
-
-
-def server(rehearsal: Rehearsal) -> dict[str, Any]:
-    (deployment,) = rehearsal.cloud.of_type(DEPLOYMENT)
-    return deployment.inputs["spec"]
-
-
-def arguments(rehearsal: Rehearsal) -> list[str]:
-    return server(rehearsal)["template"]["spec"]["containers"][0]["args"]
-
-
-def mounted(rehearsal: Rehearsal) -> str:
-    """The folder of the bucket that the servers see."""
-    volumes = server(rehearsal)["template"]["spec"]["volumes"]
-    (attributes,) = [volume["csi"]["volumeAttributes"] for volume in volumes if "csi" in volume]
-    return f"{attributes['bucketName']}/{attributes['mountOptions'].partition('only-dir=')[2]}"
 
 
 @pytest.mark.parametrize(
@@ -129,59 +106,6 @@ def test_an_update_to_an_unfinished_run_fails_and_changes_no_server() -> None:
         with pytest.raises(RehearsalError, match="there is no run"):
             rehearsal.up()
         assert mounted(rehearsal) == FOLDER
-
-
-def test_l4_kueue_serves_its_own_run_once_it_is_finished_and_the_next_one_once_that_is(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    hub = {"imageUri": plans.IMAGE}
-    own = {**hub, "serve": "run"}
-    with Rehearsal("l4-kueue", hub) as rehearsal:
-        rehearsal.up()
-        assert "--served-model-name=google/gemma-3-12b-it" in arguments(rehearsal)
-        rehearsal.configure(own)
-        with pytest.raises(RehearsalError, match="there is no run"):
-            rehearsal.up()
-        assert "--served-model-name=google/gemma-3-12b-it" in arguments(rehearsal)
-
-        (bucket,) = [item.id for item in rehearsal.cloud.of_type("gcp:storage/bucket:Bucket")]
-        first = f"{bucket}/{plans.outputs(rehearsal)['run']}"
-        write_run(run_in(rehearsal, first))
-        rehearsal.up()
-        assert mounted(rehearsal) == first and arguments(rehearsal)[0] == "/run-of-the-job/model"
-
-        rehearsal.configure({**own, "recipeSet": '{"training.epochs": 2}'})
-        rehearsal.up()
-        second = f"{bucket}/{plans.outputs(rehearsal)['run']}"
-        assert second != first and mounted(rehearsal) == first
-        assert "is still served: there is no run" in capsys.readouterr().out
-        assert rehearsal.preview().changed
-
-        write_run(run_in(rehearsal, second))
-        rehearsal.up()
-        assert mounted(rehearsal) == second
-        assert rehearsal.preview().changed == 0
-
-
-def test_the_pods_that_serve_a_run_read_the_bucket_and_write_nothing() -> None:
-    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, serve="run")
-    serving = {str(member.inputs["role"]) for member, _ in plans.roles(plan) if "-serving-" in member.name}
-    assert serving == {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"}
-
-
-def test_the_stack_s_service_goes_and_its_model_stays() -> None:
-    with Rehearsal("cloudrun-vllm", {"imageUri": plans.IMAGE}) as rehearsal:
-        rehearsal.up()
-        assert [*rehearsal.cloud.of_type(SERVICE.type)] and "ask" in plans.outputs(rehearsal)
-        rehearsal.configure({"imageUri": plans.IMAGE, "serve": "nothing"})
-        plan = rehearsal.preview()
-        deleted = {resource.name for resource in plan.resources if resource.op == "delete"}
-        assert deleted >= {"cloudrun-vllm-service", "cloudrun-vllm-serve"}
-        assert not {name for name in deleted if "bucket" in name or "job" in name}
-        rehearsal.up()
-        assert not [*rehearsal.cloud.of_type(SERVICE.type)]
-        outputs = plans.outputs(rehearsal)
-        assert "copyModel" in outputs and not {"ask", "url"} & set(outputs)
 
 
 @pytest.mark.parametrize(

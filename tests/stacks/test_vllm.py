@@ -14,9 +14,6 @@ STACKS = plans.stacks_with("vllmArguments")
 # What `serve` starts depends on the run that it finds: tests/stacks/test_serve.py.
 TRAINING = plans.stacks_with("vllmArguments", "recipe")
 OTHER = f"us-docker.pkg.dev/rehearsal-project/servers/vllm@sha256:{'b' * 64}"
-# NAMESAKE is in another repository of the same name, IN_OWN in the repository that the stack creates.
-NAMESAKE = f"europe-docker.pkg.dev/rehearsal-project/images/vllm@sha256:{'b' * 64}"
-IN_OWN = f"us-central1-docker.pkg.dev/rehearsal-project/images-l4-kueue/vllm@sha256:{'b' * 64}"
 
 
 def server(plan: Plan) -> dict[str, Any]:
@@ -34,18 +31,9 @@ def command(plan: Plan) -> list[str]:
     return [*container.get("commands", ()), *container.get("command", ()), *container.get("args", ())]
 
 
-def pullers(plan: Plan) -> set[str]:
-    """The names of the bindings with which nodes may pull images."""
-    readers = "roles/artifactregistry.reader"
-    return {
-        member.name
-        for member in plans.of_type(plan, ":RepositoryIamMember")
-        if member.inputs["role"] == readers
-    }
-
-
 def test_all_stacks_that_serve_have_the_settings() -> None:
-    assert STACKS == plans.stacks_with("servingImage") == ["cloudrun-vllm", "l4-kueue", "serve"]
+    assert plans.stacks_with("servingImage") == STACKS
+    assert TRAINING and set(TRAINING) < set(STACKS)
 
 
 @pytest.mark.parametrize("stack", TRAINING)
@@ -68,23 +56,7 @@ def test_another_image_serves_and_does_not_train(stack: str) -> None:
     assert OTHER not in str(plans.training(changed).inputs)
 
 
-@pytest.mark.parametrize(
-    ("image", "more"),
-    [
-        (pins.VLLM_IMAGE, set()),
-        (OTHER, {"l4-kueue-nodes-pull-servers"}),
-        (NAMESAKE, {"l4-kueue-nodes-pull-rehearsal-project-europe-images"}),
-    ],
-)
-def test_nodes_may_pull_the_server_s_image_from_another_repository(image: str, more: set[str]) -> None:
-    plan = plans.shipped("l4-kueue", imageUri=plans.IMAGE, servingImage=image)
-    assert pullers(plan) == {"l4-kueue-nodes-pull-images", *more}
-
-
-def test_nodes_need_one_role_for_two_images_in_the_stacks_own_repository() -> None:
-    assert pullers(plans.shipped("l4-kueue", servingImage=IN_OWN)) == {"l4-kueue-nodes-pull-images-l4-kueue"}
-
-
+@pytest.mark.parametrize("changes", [L4_KUEUE, CLOUDRUN], ids=["l4-kueue", "cloudrun-vllm"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -99,11 +71,11 @@ def test_nodes_need_one_role_for_two_images_in_the_stacks_own_repository() -> No
         "[]",
     ],
 )
-def test_any_other_argument_is_vllm_s_to_judge(arguments: str) -> None:
-    for changes in (L4_KUEUE, CLOUDRUN):
-        assert isinstance(load({**changes, ARGUMENTS: arguments}).serving.vllm_arguments, tuple)
+def test_any_other_argument_is_vllm_s_to_judge(arguments: str, changes: dict[str, str | None]) -> None:
+    assert isinstance(load({**changes, ARGUMENTS: arguments}).serving.vllm_arguments, tuple)
 
 
+@pytest.mark.parametrize("scenario", ["l4-kueue", "cloudrun-vllm"])
 @pytest.mark.parametrize(
     ("argument", "option", "l4_kueue", "cloudrun"),
     [
@@ -123,10 +95,10 @@ def test_any_other_argument_is_vllm_s_to_judge(arguments: str) -> None:
     ],
 )
 def test_what_the_stack_sets_is_refused_with_the_name_of_what_sets_it(
-    argument: str, option: str, l4_kueue: str, cloudrun: str
+    argument: str, option: str, l4_kueue: str, cloudrun: str, scenario: str
 ) -> None:
-    for changes, setting in ((L4_KUEUE, l4_kueue), (CLOUDRUN, cloudrun)):
-        (problem,) = problems({**changes, ARGUMENTS: argument})
-        assert problem.startswith(f"vllmArguments: the stack sets {option}, because ")
-        assert setting in problem and problem.endswith("; remove it")
-        assert "secret" not in problem
+    changes, setting = {"l4-kueue": (L4_KUEUE, l4_kueue), "cloudrun-vllm": (CLOUDRUN, cloudrun)}[scenario]
+    (problem,) = problems({**changes, ARGUMENTS: argument})
+    assert problem.startswith(f"vllmArguments: the stack sets {option}, because ")
+    assert setting in problem and problem.endswith("; remove it")
+    assert "secret" not in problem

@@ -1,0 +1,54 @@
+"""What the settings of tpu-maxtext decide about its slice, its data and its token."""
+
+import pytest
+
+from components.cluster.capacity import CapacityType
+from tests.stacks.configuration import TPU_MAXTEXT, load, problems
+
+CAPACITY = "llm-stacks:capacity.type"
+
+
+def test_the_tutorial_s_slice_and_recipe_are_the_defaults() -> None:
+    tpu = load(TPU_MAXTEXT)
+    assert (tpu.slice.topology, tpu.slice.machine.name, tpu.slice.hosts) == ("4x4", "ct6e-standard-4t", 4)
+    training = tpu.training
+    assert (training.recipe, training.dataset, training.hf_token) == ("llama3-8b", None, None)
+    assert tpu.capacity.capacity_types == (CapacityType.ON_DEMAND,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "zone"),
+    [
+        ({}, "us-east5-b"),
+        ({"gcp:region": "us-central1"}, "us-central1-b"),
+        ({"llm-stacks:zone": "us-east5-a"}, "us-east5-a"),
+        ({CAPACITY: "flexStart"}, "us-east5-a"),
+        # The owner of a reservation knows its zone.
+        (
+            {
+                CAPACITY: "reservation",
+                "llm-stacks:capacity.reservation": "mine",
+                "gcp:region": "us-west1",
+                "llm-stacks:zone": "us-west1-c",
+            },
+            "us-west1-c",
+        ),
+    ],
+)
+def test_a_slice_is_where_there_is_v6e(changes: dict, zone: str) -> None:
+    assert load({**TPU_MAXTEXT, **changes}).zone_of_slice == zone
+
+
+@pytest.mark.parametrize(
+    "files", ["hf://datasets/o/d/*.parquet", "hf://datasets/o/d@v1.0/en/0-*.parquet", "/data/mine/*.parquet"]
+)
+def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
+    settings = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
+    assert settings.training.trained_recipe.maxtext["grain_train_files"] == files
+    assert settings.training.trained_recipe.maxtext["dataset_type"] == "grain"
+
+
+def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
+    token = {"llm-stacks:hfToken": "hf_secret_of_the_test"}
+    assert "hf_secret" not in repr(load({**TPU_MAXTEXT, **token}))
+    assert "stored in plain text" in problems({**TPU_MAXTEXT, **token}, secrets=())[0]
