@@ -96,8 +96,24 @@ def test_a_published_template_writes_the_day_that_is_kept(name: str, monkeypatch
     assert sorted(name for name, text in templates().items() if day.ASKS in text) == DATED
     on(monkeypatch, "2027-01-09")
     tokenizer = tokenizer_of(templates()[name])
-    assert day.line(tokenizer.chat_template, "2026-11-28")
+    assert "the run keeps 2026-11-28" in (day.line(tokenizer, "2026-11-28") or "")
+    # To ask changes nothing.
+    assert "2027" in tokenizer.apply_chat_template([day.USER], tokenize=False)
     day.keep("2026-11-28")
     talk = [{"role": "user", "content": "Hello"}]
     text = tokenizer.apply_chat_template(talk, add_generation_prompt=True, tokenize=False)
     assert "2026" in text and "2027" not in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "writes"),
+    [("tools", False), ("date_string is defined", False), ("messages[0].role == 'system'", True)],
+)
+def test_a_template_that_can_write_a_date_is_tried_on_two_days(condition: str, writes: bool) -> None:
+    from tiny_families import tokenizer_of
+
+    from finetune.rows import day
+
+    today = "{{ strftime_now('%d %b %Y') }}"
+    tokenizer = tokenizer_of(f"{{% if {condition} %}}{today}{{% endif %}}{{{{ messages[-1].content }}}}")
+    assert bool(day.line(tokenizer, "2026-11-28")) == writes

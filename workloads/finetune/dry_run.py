@@ -103,7 +103,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     about = [
         settle_for(recipe.data, rows, processor),
         missing_stop(tokenizer, files, recipe.training.result),
-        day.line(tokenizer.chat_template, day.today()),
+        day.line(tokenizer, day.today()),
     ]
     print(*filter(None, about), sep="\n", end="\n" * any(about))
     training, prefix = recipe.training, []

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from finetune.model.loading import compute_dtype
+from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate, Conversation
-from finetune.rows.day import ASKS
 from finetune.rows.texts import token_lists
 from finetune.settings.conversations import TEXT, UNTRAINED
 from finetune.settings.recipe import Recipe
@@ -65,7 +65,7 @@ class Check:
         self._has_date = False
         try:
             tokenizer = getattr(processor, "tokenizer", processor)
-            self._has_date = ASKS in str(tokenizer.chat_template)
+            self._has_date = day.is_written(tokenizer)
             find = _texts if TEXT in rows[0] else _replies
             self._rows = list(islice(find(rows, tokenizer), ROWS))
         except Exception as error:

@@ -8,8 +8,14 @@ from datetime import UTC, date, datetime, time
 from types import SimpleNamespace
 from typing import Any
 
+from finetune.rows.chat_template import ChatTemplate, Conversation
+from shared.errors import InputError
+
 # The function with which a template asks for the time.
 ASKS = "strftime_now"
+# Days of which year, month, day and weekday differ.
+OTHER_DAYS = ("2001-02-03", "2031-11-28")
+USER = {"role": "user", "content": "Hello"}
 
 
 def today() -> str:
@@ -28,11 +34,38 @@ def keep(day: str | None) -> None:
     patched.datetime = SimpleNamespace(now=lambda: noon)
 
 
-def line(template: Any, day: str) -> str | None:
+def is_written(tokenizer: Any) -> bool:
+    """Whether the chat template writes other prompts on another day."""
+    if ASKS not in str(tokenizer.chat_template):
+        return False
+    return _prompts_on(OTHER_DAYS[0], tokenizer) != _prompts_on(OTHER_DAYS[1], tokenizer)
+
+
+def line(tokenizer: Any, day: str) -> str | None:
     """A line about the day in the prompts of a run, or None if the template writes none."""
-    if ASKS not in str(template):
+    if not is_written(tokenizer):
         return None
     return (
         f"the chat template writes a date into every prompt: the run keeps {day}, the day on which it began, "
         "and a server writes its own"
     )
+
+
+def _prompts_on(day: str, tokenizer: Any) -> list[str]:
+    """The prompts of short conversations on a day, with a system message and without. Empty if refused."""
+    from transformers.utils import chat_template_utils
+
+    patched: Any = chat_template_utils
+    before = patched.datetime
+    try:
+        keep(day)
+        return [_prompt(talk, tokenizer) for talk in ([USER], [{"role": "system", "content": "Hi"}, USER])]
+    finally:
+        patched.datetime = before
+
+
+def _prompt(talk: Conversation, tokenizer: Any) -> str:
+    try:
+        return ChatTemplate(tokenizer).prompt(talk)
+    except InputError:
+        return ""

@@ -168,7 +168,7 @@ def _show_start(
     processor = prepared.processor
     tokenizer = getattr(processor, "tokenizer", processor)
     about_stop = missing_stop(tokenizer, published, recipe.training.result)
-    about_day = day.line(tokenizer.chat_template, run.day() or day.today())
+    about_day = day.line(tokenizer, run.day() or day.today())
     for line in filter(None, (prepared.about, about_stop, about_day)):
         print(line)
     shown = first_row(rows, processor, recipe.data.image is not None)
