@@ -103,6 +103,20 @@ def test_a_shipped_recipe_passes(
     assert f"{recipe} passed its trial" in ended.out and ended.out.endswith(f"{UNSEEN}\n")
 
 
+def test_a_recipe_of_plain_texts_passes(tiny: Path, tmp_path: Path, tried: Callable[..., Ended]) -> None:
+    """A base model has no chat template, and no answer is asked of it."""
+    if not (tiny / "gemma-2-2b").exists():
+        make_base_models(tiny)
+    texts = {"name": str(tiny / "emoji"), "text": "text", "rows": 24, "test_rows": 4}
+    recipe = recipe_of(tmp_path, tiny / "gemma-2-2b")
+    tree = yaml.safe_load(recipe.read_text()) | {"data": texts}
+    del tree["evaluation"]
+    recipe.write_text(yaml.safe_dump(tree))
+    ended = tried(recipe)
+    assert ended.code == 0, ended.err
+    assert f"{recipe} passed its trial" in ended.out
+
+
 def test_a_trial_that_passed_is_not_made_again_until_something_changes(
     hub: Hub, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
