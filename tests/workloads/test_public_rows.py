@@ -124,6 +124,24 @@ def test_rows_are_trained_behind_the_prompt_for_their_thoughts(
     assert (f"the rows {how} thoughts, and the chat template" in printed) == bool(how)
 
 
+@pytest.mark.parametrize(("template", "rows"), [("qwen3", 6), ("qwen3_instruct_2507", 3)])
+def test_replies_are_rows_of_their_own_where_a_template_rewrites_earlier_turns(
+    template: str, rows: int, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also in packs, behind the beginning that all of them share."""
+    talk = [
+        {"role": role, "content": text} for role, text in zip(["user", "assistant"] * 2, "abcd", strict=True)
+    ]
+    rows_of(tmp_path, [talk] * 3)
+    packs = ["--set=training.packing=true", "--set=training.max_length=300"]
+    assert start(recipe_with(tmp_path, tiny, template), "--dry-run", *packs) == 0
+    printed = capsys.readouterr().out
+    assert ("3 conversations are 6 rows: the chat template writes earlier turns" in printed) == (rows == 6)
+    assert f"rows       {rows} of" in printed
+    trained = [line for line in printed.splitlines() if line.startswith("  trained")]
+    assert [line.split('"')[1][0] for line in trained] == ["b", "d"]
+
+
 @pytest.mark.parametrize("mark", [{"weight": 0}, {"train": False}, {"trainable": False}, {"loss_mask": 0.0}])
 def test_a_reply_that_its_file_marks_is_not_trained(
     mark: dict[str, Any], tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
