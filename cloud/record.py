@@ -5,6 +5,7 @@ Every module of this package that is named after a Google service holds records,
 """
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -192,6 +193,8 @@ class Record:
             between them: optional and computed in the provider's schema. For the inputs that are in no block
             the SDK says so (`stays` of rehearsal/rules/schema.py).
         defaults: Inputs, each with the value that is the same as no value.
+        same_when: Inputs, each with a function of old and new value. It says whether they are the same.
+        immutable: Inputs that the provider updates and the platform refuses to change, with blanks between.
         sets: Lists in which order and duplicates mean nothing, with blanks between them.
         deletes_first: Whether a replacement deletes the old resource first with any name.
         adopts: Whether a creation takes over an existing resource of the same id, without an error.
@@ -222,6 +225,8 @@ class Record:
     replaced_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
     kept: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    same_when: Mapping[str, Callable[[Any, Any], bool]] = field(default_factory=dict)
+    immutable: str = ""
     sets: str = ""
     deletes_first: bool = False
     adopts: bool = False
@@ -270,9 +275,12 @@ class Record:
         The program no longer states what stays, states a default, or states a set in other words.
         """
         plain = without_indices(path)
-        if plain in self.sets.split():
-            return _members(old, plain) == _members(new, plain)
+        for name in self.sets.split():
+            if f"{plain}.".startswith(f"{name}.") and _members(old, name) == _members(new, name):
+                return True
         olds, news = list(at(old, path)), list(at(new, path))
+        if plain in self.same_when and olds and news:
+            return self.same_when[plain](olds[0], news[0])
         if plain in self.defaults:
             default = [self.defaults[plain]]
             if (olds or default) == (news or default):
@@ -292,9 +300,9 @@ def _blocks(inputs: Inputs, path: str) -> Iterator[Any]:
 
 
 def _members(inputs: Inputs, path: str) -> set[str]:
-    """The members of a set of texts."""
+    """The members of a set of texts or blocks."""
     lists = (value for value in at(inputs, path) if isinstance(value, list))
-    return set(map(str, chain.from_iterable(lists)))
+    return {json.dumps(member, sort_keys=True) for member in chain.from_iterable(lists)}
 
 
 def without_indices(path: str) -> str:

@@ -43,6 +43,8 @@ REPOSITORY: Final = Record(
     name=Name(input="repositoryId", pattern=RFC1035 % 61, rule=RFC1035_RULE % 63),
     labels="labels",
     replaced_by="format kmsKeyName location mode project remoteRepositoryConfig repositoryId",
+    defaults={"cleanupPolicyDryRun": False},
+    sets="virtualRepositoryConfig.upstreamPolicies",
     references={_UPSTREAMS: "gcp:artifactregistry/repository:Repository"},
     holds=("gcp:artifactregistry/repository:Repository",),
     rules=(_repository,),
@@ -53,7 +55,7 @@ REPOSITORY: Final = Record(
         gcloud="artifacts repositories delete {name} --location {location}",
         detail=lambda item: f"{int(item.get('sizeBytes') or 0) / _GIB:.1f} GiB of images",
     ),
-    permissions=verbs("artifactregistry.repositories", "create", "delete", "get"),
+    permissions=verbs("artifactregistry.repositories", "create", "delete", "get", "update"),
     role=_ADMIN,
 )
 

@@ -106,7 +106,8 @@ def _template(inputs: Inputs, base: str) -> Iterator[Problem]:
 
 # Below the template of a task or an instance, from the npm package @pulumi/gcp 9.37.0.
 _KEPT: Final = (
-    "containers.resources containers.startupProbe containers.startupProbe.grpc.port "
+    "containers containers.resources containers.resources.limits "
+    "containers.startupProbe containers.startupProbe.grpc.port "
     "containers.startupProbe.httpGet.port containers.startupProbe.tcpSocket.port serviceAccount timeout "
     "vpcAccess.egress vpcAccess.networkInterfaces.network vpcAccess.networkInterfaces.subnetwork"
 )
@@ -174,7 +175,12 @@ SERVICE: Final = _record(
         "template.containers.ports template.containers.ports.name template.maxInstanceRequestConcurrency "
         "template.scaling template.scaling.maxInstanceCount traffics.percent"
     ),
-    defaults={"template.containers.resources.cpuIdle": False},
+    defaults={
+        "invokerIamDisabled": False,
+        "template.containers.resources.cpuIdle": False,
+        "template.containers.startupProbe.periodSeconds": 10,
+        "template.scaling.minInstanceCount": 0,
+    },
 )
 
 # The provider has no resource for an execution, only tokens that run a job. The program brings a dynamic one.

@@ -150,7 +150,7 @@ SUBNETWORK: Final = _linked(
     listing=listing("subnet", "subnetworks", "networks subnets"),
     permissions=(
         "compute.networks.updatePolicy",
-        *verbs("compute.subnetworks", "create", "delete", "get", "use"),
+        *verbs("compute.subnetworks", "create", "delete", "get", "update", "use"),
     ),
     quota="subnetworks",
 )

@@ -79,6 +79,7 @@ _NODE_DEFAULTS: Final = {
     "nodeConfig.flexStart": False,
     "nodeConfig.guestAccelerators": [],
     "nodeConfig.preemptible": False,
+    "nodeConfig.shieldedInstanceConfig.enableIntegrityMonitoring": True,
     "nodeConfig.spot": False,
 }
 _SETS: Final = "nodeConfig.oauthScopes nodeLocations"
@@ -253,8 +254,12 @@ CLUSTER: Final = _record(
         "privateClusterConfig.masterIpv4CidrBlock securityPostureConfig.mode "
         f"securityPostureConfig.vulnerabilityMode {_RANGES} {_below('nodeConfig', _NODE_CONFIG_KEPT)}"
     ),
-    defaults={"enableKubernetesAlpha": False, **_NODE_DEFAULTS},
-    sets=_SETS,
+    defaults={
+        "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled": True,
+        "enableKubernetesAlpha": False,
+        **_NODE_DEFAULTS,
+    },
+    sets=f"monitoringConfig.enableComponents {_SETS}",
     references={
         "network": NETWORK.type,
         "subnetwork": SUBNETWORK.type,
@@ -306,8 +311,7 @@ NODE_POOL: Final = _record(
         "networkConfig.acceleratorNetworkProfile networkConfig.additionalNodeNetworkConfigs "
         "networkConfig.createPodRange networkConfig.podCidrOverprovisionConfig "
         "networkConfig.podIpv4CidrBlock networkConfig.podRange networkConfig.subnetwork "
-        "placementPolicy.policyName placementPolicy.type project queuedProvisioning "
-        + _NODE_CONFIG_REPLACED_BY
+        "placementPolicy.policyName project queuedProvisioning " + _NODE_CONFIG_REPLACED_BY
     ),
     kept=(
         "autoscaling.locationPolicy networkConfig.additionalNodeNetworkConfigs "
@@ -317,6 +321,7 @@ NODE_POOL: Final = _record(
         + _below("nodeConfig", _NODE_CONFIG_KEPT)
     ),
     defaults={
+        "autoscaling.totalMinNodeCount": 0,
         "management.autoRepair": True,
         "management.autoUpgrade": True,
         "upgradeSettings.strategy": "SURGE",

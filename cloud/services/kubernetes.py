@@ -65,7 +65,12 @@ def prepares(inputs: Inputs) -> bool:
 
 
 def _kind(
-    version: str, kind: str, permissions: str, replaced_by: str = "", minutes: tuple[Minutes, ...] = ()
+    version: str,
+    kind: str,
+    permissions: str,
+    replaced_by: str = "",
+    minutes: tuple[Minutes, ...] = (),
+    immutable: str = "",
 ) -> Record:
     """The record of a kind.
 
@@ -74,6 +79,7 @@ def _kind(
         permissions: Its name in GKE's permissions.
         replaced_by: As of `Record`, besides what identifies an object.
         minutes: As of `Record`. Without an entry an object exists at once.
+        immutable: As of `Record`. `forceNewProperties` does not have them.
     """
     return Record(
         type=f"kubernetes:{version}:{kind}",
@@ -81,6 +87,7 @@ def _kind(
         id="{name}",
         replaced_by=f"apiVersion kind metadata.name metadata.namespace {replaced_by}",
         minutes=(*minutes, _WRITTEN),
+        immutable=immutable,
         permissions=verbs(f"container.{permissions}", "create", "delete", "get"),
         role=ADMIN,
     )
@@ -97,7 +104,7 @@ _JOB: Final = _kind(
     "batch/v1",
     "Job",
     "jobs",
-    "spec.template spec.completions spec.parallelism spec.selector spec.completionMode",
+    "spec.template spec.completions spec.parallelism spec.selector",
     (
         Minutes(create=10, when=copies_weights, assumption="minutes-weights"),
         Minutes(create=5, when=tries_recipe, assumption="minutes-trial"),
@@ -107,6 +114,7 @@ _JOB: Final = _kind(
             source="first A4 worker ready 5 min 34 s, tutorial 000; training about 10 min, tutorial 003",
         ),
     ),
+    immutable="spec.completionMode",
 )
 _NETWORK_POLICY: Final = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkPolicies")
 _ROLE: Final = _kind("rbac.authorization.k8s.io/v1", "Role", "roles")
@@ -117,7 +125,9 @@ _CLUSTER_ROLE_BINDING: Final = _kind(
 _DISRUPTION_BUDGET: Final = _kind("policy/v1", "PodDisruptionBudget", "podDisruptionBudgets")
 # Objects of kinds that Kubernetes does not bring, such as Ray's and Kueue's, unless they have a record.
 CUSTOM: Final = _kind("*", "*", "thirdPartyObjects")
-_LOCAL_QUEUE: Final = _kind("kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", "spec.clusterQueue")
+_LOCAL_QUEUE: Final = _kind(
+    "kueue.x-k8s.io/v1beta2", "LocalQueue", "thirdPartyObjects", immutable="spec.clusterQueue"
+)
 _RAY_JOB: Final = _kind(
     "ray.io/v1",
     "RayJob",

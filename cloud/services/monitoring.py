@@ -103,10 +103,31 @@ def _channel(inputs: Inputs) -> Iterator[Problem]:
             yield "labels", f"{address!r} is no e-mail address"
 
 
+def _loses_only(old: str, new: str) -> bool:
+    """Whether a dashboard only loses properties, which the provider does not see.
+
+    `monitoringDashboardDiffSuppress` in google-beta/services/monitoring/resource_monitoring_dashboard.go.
+    """
+    try:
+        return _kept(json.loads(old), json.loads(new)) == json.loads(new)
+    except ValueError:
+        return False
+
+
+def _kept(old: Any, new: Any) -> Any:
+    """The old value without what the new one does not state."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {key: _kept(old[key], new[key]) for key in old.keys() & new.keys()}
+    if isinstance(old, list) and isinstance(new, list):
+        return [_kept(*pair) for pair in zip(old, new, strict=False)] + old[len(new) :]
+    return old
+
+
 DASHBOARD: Final = _record(
     type="gcp:monitoring/dashboard:Dashboard",
     id="projects/{number}/dashboards/{digits}",
     replaced_by="project",
+    same_when={"dashboardJson": _loses_only},
     rules=(_dashboard,),
     listing=_listing(
         title="dashboard",
@@ -143,6 +164,7 @@ ALERT_POLICY: Final = _record(
     replaced_by="project",
     references={"notificationChannels[]": CHANNEL.type},
     holds=(CHANNEL.type,),
+    defaults={"documentation.mimeType": "text/markdown"},
     rules=(_policy,),
     listing=_listing(
         title="alerting policy",

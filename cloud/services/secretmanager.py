@@ -43,7 +43,7 @@ SECRET: Final = _record(
     listing=Listing(
         title="secret", api="secretmanager.v1", collection="projects.secrets", gcloud="secrets delete {name}"
     ),
-    permissions=verbs("secretmanager.secrets", "create", "delete", "get"),
+    permissions=verbs("secretmanager.secrets", "create", "delete", "get", "update"),
 )
 
 VERSION: Final = _record(

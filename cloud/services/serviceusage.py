@@ -37,6 +37,7 @@ SERVICE: Final = Record(
     api="serviceusage.googleapis.com",
     id="{project}/{service}",
     replaced_by="project service",
+    defaults={"disableOnDestroy": False},
     # `resourceGoogleProjectServiceCreate` passes over what is enabled (google-beta/services/resourcemanager).
     adopts=True,
     rules=(_service,),

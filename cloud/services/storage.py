@@ -79,7 +79,7 @@ BUCKET: Final = _record(
             description="Standard Storage .*",
         ),
     ),
-    permissions=(*verbs("storage.buckets", "create", "delete", "get"), "storage.objects.list"),
+    permissions=(*verbs("storage.buckets", "create", "delete", "get", "update"), "storage.objects.list"),
 )
 
 _OBJECT: Final = _record(

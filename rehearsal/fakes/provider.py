@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from cloud import records
 from cloud.inputs import UNKNOWN
-from cloud.record import Problem, Record
+from cloud.record import Problem, Record, without_indices
 from cloud.services.kubernetes import CUSTOM
 from engine.plan import changed_paths
 from rehearsal import rules
@@ -196,6 +196,9 @@ class FakeProvider(ABC):
         if item is None:
             raise Rejected(f"{resource.type} {item_id!r} not found")
         self.admit(resource, inputs, item.inputs)
+        immutable = set(records.every().get(resource.type, CUSTOM).immutable.split())
+        for path in {without_indices(path) for path in changed_paths(item.inputs, inputs)} & immutable:
+            raise Rejected(f"{path}: Invalid value: field is immutable")
         with self.faults.trigger(resource.name, "update") as failure:
             _, item.outputs, not_ready = self.apply(resource, inputs, new=False)
             item.inputs = inputs

@@ -21,7 +21,7 @@ def by_type(record: Record) -> str:
 def paths(record: Record) -> Iterator[str]:
     """Every input that a record names."""
     yield from record.replaced_by.split() if record.replaced_by != EVERY_INPUT else ()
-    yield from (*record.replaced_when, *record.references, *record.apis, *record.defaults)
+    yield from (*record.replaced_when, *record.references, *record.apis, *record.defaults, *record.same_when)
     yield from (*record.kept.split(), *record.sets.split())
     yield from (record.name.input,) if record.name else ()
     yield from (record.labels,) if record.labels else ()

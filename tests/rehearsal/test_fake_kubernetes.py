@@ -238,3 +238,14 @@ def test_a_webhook_that_is_late_rejects_queues_and_queued_workloads_alone(with_c
     with pytest.raises(Rejected, match="failed calling webhook"):
         with_cluster.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])
     with_cluster.create(LOCAL_QUEUE, "queue", RIGHT[LOCAL_QUEUE])
+
+
+def test_the_platform_refuses_to_change_what_pulumi_takes_for_an_update(with_cluster: Platform) -> None:
+    def job(mode: str) -> dict[str, Any]:
+        return kube("batch/v1", "Job", "once", spec={"completionMode": mode, "template": {"spec": POD}})
+
+    diff = with_cluster.diff(JOB, "once", job("Indexed"), job("NonIndexed"))
+    assert diff.updates and not diff.replaces
+    item_id, _ = with_cluster.create(JOB, "once", job("Indexed"))
+    with pytest.raises(Rejected, match=r"spec\.completionMode: Invalid value: field is immutable"):
+        with_cluster.update(JOB, "once", item_id, job("NonIndexed"))

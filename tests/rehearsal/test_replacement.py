@@ -1,5 +1,6 @@
 """Which changes replace and which update, as the providers decide it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -21,9 +22,13 @@ from tests.rehearsal.right import (
     RELEASE,
     RUN_JOB,
     RUN_SERVICE,
+    SERVICE,
     SUBNETWORK,
 )
 
+ALERT_POLICY = "gcp:monitoring/alertPolicy:AlertPolicy"
+DASHBOARD = "gcp:monitoring/dashboard:Dashboard"
+REPOSITORY = "gcp:artifactregistry/repository:Repository"
 SECRET = "gcp:secretmanager/secret:Secret"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
 
@@ -85,7 +90,8 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
     ),
     (NODE_POOL, placed(type="COMPACT"), placed(type="COMPACT", tpuTopology="4x4"), ["placementPolicy"], []),
     (NODE_POOL, placed(type="COMPACT"), placed(type="COMPACT", policyName="a"), [], ["placementPolicy"]),
-    (NODE_POOL, placed(type="COMPACT", tpuTopology="4x4"), {}, [], ["placementPolicy"]),
+    (NODE_POOL, placed(type="COMPACT", tpuTopology="4x4"), {}, ["placementPolicy"], []),
+    (NODE_POOL, placed(type="COMPACT", policyName="a"), {}, [], ["placementPolicy"]),
     # What the program states no longer stays as it is, where the provider knows it without the program.
     (NODE_POOL, pool(guestAccelerators=GPUS), pool(spot=None), [], []),
     (NODE_POOL, pool(guestAccelerators=GPUS), pool(guestAccelerators=[{"count": 1}]), [], []),
@@ -134,6 +140,34 @@ def upgrades(**settings: Any) -> dict[str, Any]:
     return {"upgradeSettings": {"maxSurge": 1, **settings}}
 
 
+def endpoints(**ip: Any) -> dict[str, Any]:
+    return {"controlPlaneEndpointsConfig": {"ipEndpointsConfig": ip}}
+
+
+def probe(**settings: int) -> dict[str, Any]:
+    probed = {"image": "i", "startupProbe": {"failureThreshold": 3, **settings}}
+    return {"template": {"containers": [probed]}}
+
+
+def text_of(**more: str) -> dict[str, Any]:
+    return {"documentation": {"content": "c", **more}}
+
+
+def charts(*widgets: dict[str, Any]) -> dict[str, Any]:
+    return {"dashboardJson": json.dumps({"tiles": [{"widget": widget} for widget in widgets]})}
+
+
+def measured(*components: str) -> dict[str, Any]:
+    return {"monitoringConfig": {"enableComponents": [*components]}}
+
+
+def upstreams(*names: str) -> dict[str, Any]:
+    policies = [{"id": name, "repository": name, "priority": ord(name)} for name in names]
+    return {"virtualRepositoryConfig": {"upstreamPolicies": policies}}
+
+
+SECURE = {"shieldedInstanceConfig": {"enableSecureBoot": True}}
+WATCHED = {"enableIntegrityMonitoring": True}
 # The type, the old inputs and the new ones. The real provider sees no difference.
 SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # Optional and computed in the provider's schema.
@@ -149,7 +183,25 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (NODE_POOL, upgrades(), {}),
     (NODE_POOL, pool(spot=True, gcfsConfig={"enabled": True}), pool(spot=True)),
     (CLUSTER, {"addonsConfig": {"rayOperatorConfigs": [{"enabled": True}]}}, {"addonsConfig": {}}),
+    (RUN_SERVICE, container(), {"template": {"containers": [{"image": "i", "resources": {}}]}}),
+    (RUN_JOB, task(containers=[{"image": "i"}]), task()),
+    (NODE_POOL, pool(spot=True, oauthScopes=["a"]), pool(spot=True)),
     # A default, stated or not.
+    (NODE_POOL, pool(shieldedInstanceConfig=WATCHED | {"enableSecureBoot": True}), pool(**SECURE)),
+    (NODE_POOL, {"autoscaling": {"totalMinNodeCount": 0, "a": 1}}, {"autoscaling": {"a": 1}}),
+    (CLUSTER, endpoints(enabled=True, a=1), endpoints(a=1)),
+    (REPOSITORY, {"cleanupPolicyDryRun": False}, {}),
+    (SERVICE, {"disableOnDestroy": False}, {}),
+    (RUN_SERVICE, {"invokerIamDisabled": False}, {}),
+    (
+        RUN_SERVICE,
+        {"template": {"scaling": {"minInstanceCount": 0, "a": 1}}},
+        {"template": {"scaling": {"a": 1}}},
+    ),
+    (RUN_SERVICE, probe(periodSeconds=10), probe()),
+    (ALERT_POLICY, text_of(mimeType="text/markdown"), text_of()),
+    # A dashboard that loses a property.
+    (DASHBOARD, charts({"title": "a", "unit": "s"}), charts({"title": "a"})),
     (RUN_SERVICE, container(cpuIdle=False), container()),
     (RUN_JOB, task(), {"template": {"taskCount": 1, "template": {}}}),
     (NODE_POOL, pool(machineType="a", spot=False), pool(machineType="a")),
@@ -159,6 +211,8 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     # A set in other words.
     (NODE_POOL, pool(oauthScopes=["a"]), pool(oauthScopes=["a", "a"])),
     (NODE_POOL, {"nodeLocations": ["a", "b"]}, {"nodeLocations": ["b", "a"]}),
+    (CLUSTER, measured("a", "b"), measured("b", "a")),
+    (REPOSITORY, upstreams("a", "b"), upstreams("b", "a")),
 ]
 
 
@@ -184,6 +238,15 @@ def test_what_the_provider_keeps_has_by_default_or_reads_as_a_set_is_no_change(
         (NODE_POOL, pool(oauthScopes=["a", "b"]), pool(oauthScopes=["a"])),
         (SUBNETWORK, {}, {"secondaryIpRanges": [{"rangeName": "pods", "ipCidrRange": "10.4.0.0/14"}]}),
         (BUCKET, {"labels": {"a": "b"}}, {}),
+        (DASHBOARD, charts({"title": "a"}), charts({"title": "a", "unit": "s"})),
+        (DASHBOARD, charts({"title": "a"}, {"title": "b"}), charts({"title": "a"})),
+        (DASHBOARD, charts({"title": "a"}), charts({"title": "b"})),
+        (REPOSITORY, upstreams("a", "b"), upstreams("a", "c")),
+        (
+            NODE_POOL,
+            pool(shieldedInstanceConfig={"enableIntegrityMonitoring": False}),
+            pool(shieldedInstanceConfig={"enableSecureBoot": True}),
+        ),
     ],
 )
 def test_a_real_change_beside_these_is_one(
