@@ -34,6 +34,7 @@ PLACES = {
     "dry_run": READ,
     "conversations": READ,
     "tokens": READ,
+    "texts": READ,
     "prefix": READ,
     "chat_template": READ,
     "loading": "load the model",
