@@ -1,7 +1,7 @@
 """Configurations of the scenarios, read as a program reads its own."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import pytest
@@ -10,31 +10,28 @@ import stacks
 from engine.configuration import configuration
 from engine.project import project_name
 from stacks.settings.reader import ConfigReader, SettingsError, as_text
+from tests.neutral_stacks import NEUTRAL, neutral_stacks
 
+# The configuration of a scenario that only the tests have.
 GOOD = {
-    "llm-stacks:scenario": "a4-ray",
+    "llm-stacks:scenario": NEUTRAL,
     "gcp:project": "my-project",
     "gcp:region": "us-central1",
     "llm-stacks:hfToken": "hf_secret_of_the_test",
     "llm-stacks:imageUri": f"us-docker.pkg.dev/my-project/images/finetune@sha256:{'a' * 64}",
-    "llm-stacks:capacity.reservation": "my-reservation",
 }
-# What makes of GOOD a configuration of a4-accelerate.
-A4_ACCELERATE: dict[str, str | None] = {"llm-stacks:scenario": "a4-accelerate"}
+_RESERVATION: Final = {"llm-stacks:capacity.reservation": "my-reservation"}
+# What makes of GOOD a configuration of a4-ray.
+A4_RAY: dict[str, str | None] = {"llm-stacks:scenario": "a4-ray", **_RESERVATION}
+# The same of a4-accelerate.
+A4_ACCELERATE: dict[str, str | None] = {"llm-stacks:scenario": "a4-accelerate", **_RESERVATION}
 # The same of cloudrun-vllm.
-CLOUDRUN: dict[str, str | None] = {
-    "llm-stacks:scenario": "cloudrun-vllm",
-    "llm-stacks:capacity.reservation": None,
-}
+CLOUDRUN: dict[str, str | None] = {"llm-stacks:scenario": "cloudrun-vllm"}
 # The same of l4-kueue.
-L4_KUEUE: dict[str, str | None] = {
-    "llm-stacks:scenario": "l4-kueue",
-    "llm-stacks:capacity.reservation": None,
-}
+L4_KUEUE: dict[str, str | None] = {"llm-stacks:scenario": "l4-kueue"}
 # The same of tpu-maxtext.
 TPU_MAXTEXT: dict[str, str | None] = {
     "llm-stacks:scenario": "tpu-maxtext",
-    "llm-stacks:capacity.reservation": None,
     "gcp:region": "us-east5",
     "llm-stacks:hfToken": None,
 }
@@ -67,8 +64,9 @@ def load(changes: dict[str, str | None], secrets: tuple[str, ...] = _TOKEN) -> A
     values = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     pulumi.runtime.set_all_config(values, list(secrets))
     try:
-        config = ConfigReader.of_program()
-        return config.read(stacks.scenario_of(config).Settings)
+        with neutral_stacks():
+            config = ConfigReader.of_program()
+            return config.read(stacks.scenario_of(config).Settings)
     finally:
         pulumi.runtime.set_all_config({}, [])
 

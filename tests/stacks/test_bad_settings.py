@@ -5,9 +5,8 @@ from pydantic.fields import FieldInfo
 
 import stacks
 from stacks.settings.model import choices, keys_of, values_of, without_none
-from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, by_scenario, problems
-
-SCENARIOS = sorted(stacks.scenario_modules())
+from tests.neutral_stacks import neutral_stacks
+from tests.stacks.configuration import A4_RAY, CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, by_scenario, problems
 
 
 def keys_in_a_row(scenario: str) -> str:
@@ -19,6 +18,12 @@ V6E = (
     "us-east5-a"
 )
 BAD: list[tuple[dict[str, str | None], str]] = [
+    ({**A4_RAY, "llm-stacks:workers": "0"}, "workers: '0' is not a whole number from 1 to 64"),
+    ({"llm-stacks:forceDestroy": "yes"}, "forceDestroy: 'yes' is not true or false"),
+    (
+        {**A4_RAY, "llm-stacks:rayCluster": "perjob"},
+        "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?",
+    ),
     ({"gcp:project": None}, "gcp:project: missing; set it with `pulumi config set gcp:project MY_PROJECT`"),
     (
         {"gcp:project": "123456789012"},
@@ -75,37 +80,37 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "buildx imagetools inspect IMAGE:TAG` prints the digest",
     ),
     (
-        {"llm-stacks:capacity.type": "reserved"},
+        {**A4_RAY, "llm-stacks:capacity.type": "reserved"},
         "capacity.type: 'reserved' is not one of reservation, onDemand, spot, flexStart, or a list of them; "
         "did you mean reservation?",
     ),
     (
-        {"llm-stacks:capacity.reservation": None},
+        {**A4_RAY, "llm-stacks:capacity.reservation": None},
         "capacity.reservation: missing, and capacity.type is reservation; name the reservation with "
         "`pulumi config set capacity.reservation MY_RESERVATION`, or choose capacity.type spot, flexStart or "
         "onDemand",
     ),
     (
-        {"llm-stacks:capacity.type": "spot"},
+        {**A4_RAY, "llm-stacks:capacity.type": "spot"},
         "capacity.reservation: only capacity.type reservation consumes a reservation, and spot would ignore "
         "it; remove capacity.reservation or set capacity.type to reservation",
     ),
     (
-        {"llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
+        {**A4_RAY, "llm-stacks:capacity.reservation": "https://compute.googleapis.com/r/1"},
         "capacity.reservation: 'https://compute.googleapis.com/r/1' is neither the name of a reservation nor "
         "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
     ),
     (
-        {"llm-stacks:capacity.reservation": "projects/example.com:theirs/reservations/r"},
+        {**A4_RAY, "llm-stacks:capacity.reservation": "projects/example.com:theirs/reservations/r"},
         "capacity.reservation: 'projects/example.com:theirs/reservations/r' is neither the name of a "
         "reservation nor projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
     ),
     (
-        {"llm-stacks:capacity": '{"type": "spot"}', "llm-stacks:capacity.type": "reservation"},
+        {**A4_RAY, "llm-stacks:capacity": '{"type": "spot"}', "llm-stacks:capacity.type": "reservation"},
         "capacity.type: is set twice; remove one of them",
     ),
     (
-        {"llm-stacks:capacity.reservation": ""},
+        {**A4_RAY, "llm-stacks:capacity.reservation": ""},
         "capacity.reservation: '' is neither the name of a reservation nor "
         "projects/PROJECT/reservations/NAME[/reservationBlocks/BLOCK]",
     ),
@@ -114,18 +119,10 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "zone: an empty text is not a zone of us-east5, the stack's gcp:region",
     ),
     ({"llm-stacks:imageUrl": "x"}, "imageUrl: unknown key; did you mean imageUri?"),
-    ({"llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
+    ({**A4_RAY, "llm-stacks:capcity.type": "spot"}, "capcity.type: unknown key; did you mean capacity.type?"),
     (
-        {"llm-stack:workers": "2"},
+        {**A4_RAY, "llm-stack:workers": "2"},
         "llm-stack:workers: unknown namespace llm-stack; did you mean llm-stacks:workers?",
-    ),
-    (
-        {"llm-stacks:scenario": None},
-        f"scenario: missing; set it with `pulumi config set scenario {'|'.join(SCENARIOS)}`",
-    ),
-    (
-        {"llm-stacks:scenario": "a4ray"},
-        f"scenario: 'a4ray' is not one of {', '.join(SCENARIOS)}; did you mean a4-ray?",
     ),
     (
         {**CLOUDRUN, "llm-stacks:capacity.reservation": "my-reservation"},
@@ -358,31 +355,40 @@ def test_a_setting_takes_what_its_field_says(scenario: str, key: str, text: str)
     assert f"{key}: {text!r} is not {values_of(field)}" in messages
 
 
-def test_the_limits_are_told_in_words() -> None:
-    (message,) = problems({"llm-stacks:workers": "0"})
-    assert message == "workers: '0' is not a whole number from 1 to 64"
-    (message,) = problems({"llm-stacks:forceDestroy": "yes"})
-    assert message == "forceDestroy: 'yes' is not true or false"
-    (message,) = problems({"llm-stacks:rayCluster": "perjob"})
-    assert message == "rayCluster: 'perjob' is not one of perJob, shared; did you mean perJob?"
-
-
 @pytest.mark.parametrize(("changes", "message"), by_scenario(BAD))
 def test_bad_input_is_rejected_with_the_key_and_the_remedy(changes: dict, message: str) -> None:
     assert problems(changes) == [message]
 
 
-def test_an_unknown_recipe_is_rejected_with_the_known_ones() -> None:
-    (problem,) = problems({"llm-stacks:recipe": "gemma-3-4b-visoin"})
+@pytest.mark.parametrize(
+    ("changes", "recipe", "meant"),
+    [
+        pytest.param({}, "gemma-3-4b-visoin", "gemma-3-4b-vision", id="gemma"),
+        pytest.param(TPU_MAXTEXT, "llama3-8b-turorial", "llama3-8b-tutorial", id="tpu-maxtext"),
+    ],
+)
+def test_an_unknown_recipe_is_rejected_with_the_known_ones(
+    changes: dict[str, str | None], recipe: str, meant: str
+) -> None:
+    (problem,) = problems({**changes, "llm-stacks:recipe": recipe})
     assert problem.startswith("recipe: ")
-    assert "did you mean gemma-3-4b-vision" in problem
-    (problem,) = problems({**TPU_MAXTEXT, "llm-stacks:recipe": "llama3-8b-turorial"})
-    assert "did you mean llama3-8b-tutorial" in problem
+    assert f"did you mean {meant}" in problem
+
+
+def test_a_scenario_that_is_not_there_is_told_with_those_that_are() -> None:
+    with neutral_stacks():
+        names = list(stacks.scenario_modules())
+    assert problems({"llm-stacks:scenario": None}) == [
+        f"scenario: missing; set it with `pulumi config set scenario {'|'.join(names)}`"
+    ]
+    assert problems({"llm-stacks:scenario": "neutrl"}) == [
+        f"scenario: 'neutrl' is not one of {', '.join(names)}; did you mean neutral?"
+    ]
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    messages = problems({"gcp:project": None, "llm-stacks:workers": "x", "llm-stacks:typo": "1"})
-    assert [problem.split(":")[0] for problem in messages] == ["gcp", "workers", "typo"]
+    messages = problems({"gcp:project": None, "llm-stacks:nodes": "x", "llm-stacks:typo": "1"})
+    assert [problem.split(":")[0] for problem in messages] == ["gcp", "nodes", "typo"]
 
 
 @pytest.mark.parametrize(
@@ -391,8 +397,8 @@ def test_all_problems_are_reported_at_once() -> None:
         [
             ({**L4_KUEUE, "llm-stacks:zones": "{}"}, "zones: '{}' is not "),
             ({**CLOUDRUN, "llm-stacks:invokers": "{}"}, "invokers: '{}' is not "),
-            ({"llm-stacks:workers": "{}"}, "workers: '{}' is not "),
-            ({"llm-stacks:capacity": "{}"}, "capacity: unknown key"),
+            ({**A4_RAY, "llm-stacks:workers": "{}"}, "workers: '{}' is not "),
+            ({**A4_RAY, "llm-stacks:capacity": "{}"}, "capacity: unknown key"),
         ]
     ),
 )

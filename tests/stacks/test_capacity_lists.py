@@ -7,25 +7,28 @@ import pytest
 
 from engine.plan import Plan
 from tests import plans
-from tests.stacks.configuration import L4_KUEUE, TPU_MAXTEXT, by_scenario, load, problems
+from tests.stacks.configuration import A4_RAY, L4_KUEUE, TPU_MAXTEXT, by_scenario, load, problems
 
 TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
 LIST = '["reservation", "flexStart", "spot"]'
-A4 = {TYPE: LIST, ZONE: "us-central1-b"}
-# The stack of `load` is a4-ray, with two nodes.
+# With two nodes.
+A4 = {**A4_RAY, TYPE: LIST, ZONE: "us-central1-b"}
 BAD: list[tuple[dict[str, str | None], str]] = [
-    ({TYPE: "[]"}, "capacity.type: the list is empty; name one of reservation, onDemand, spot, flexStart"),
     (
-        {TYPE: '["spot", "reservation", "spot"]'},
+        {**A4_RAY, TYPE: "[]"},
+        "capacity.type: the list is empty; name one of reservation, onDemand, spot, flexStart",
+    ),
+    (
+        {**A4_RAY, TYPE: '["spot", "reservation", "spot"]'},
         "capacity.type: spot is there twice; name each kind once, the one to try first at first",
     ),
     (
-        {TYPE: '["reservation", "flexstart"]'},
+        {**A4_RAY, TYPE: '["reservation", "flexstart"]'},
         'capacity.type: \'["reservation", "flexstart"]\' is not one of reservation, onDemand, spot, '
         "flexStart, or a list of them; did you mean flexStart?",
     ),
     (
-        {TYPE: "spot and flexStart"},
+        {**A4_RAY, TYPE: "spot and flexStart"},
         "capacity.type: 'spot and flexStart' is not one of reservation, onDemand, spot, flexStart, or a list "
         "of them; did you mean flexStart?",
     ),
@@ -36,12 +39,12 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "onDemand",
     ),
     (
-        {TYPE: '["flexStart", "spot"]', ZONE: "us-central1-b"},
+        {**A4_RAY, TYPE: '["flexStart", "spot"]', ZONE: "us-central1-b"},
         "capacity.reservation: only capacity.type reservation consumes a reservation, and flexStart would "
         "ignore it; remove capacity.reservation or set capacity.type to reservation",
     ),
     (
-        {TYPE: LIST},
+        {**A4_RAY, TYPE: LIST},
         "workers: 2 nodes must be in one zone, and flexStart and spot could come from any; name one with "
         "`pulumi config set capacity.zone ZONE`",
     ),
@@ -54,7 +57,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "capacity.zone: 'us-central1' is not a zone such as us-central1-b (not a region)",
     ),
     (
-        {ZONE: "us-central1-b"},
+        {**A4_RAY, ZONE: "us-central1-b"},
         "capacity.zone: only a list of capacities has a zone; remove it, or add a capacity",
     ),
     (
@@ -72,11 +75,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "flexStart, spot",
     ),
     (
-        {MINUTES: "[]"},
+        {**A4_RAY, MINUTES: "[]"},
         "capacity.minutes: after reservation there is no other capacity to try; remove it",
     ),
     (
-        {MINUTES: "[30]"},
+        {**A4_RAY, MINUTES: "[30]"},
         "capacity.minutes: after reservation there is no other capacity to try; remove it",
     ),
     (

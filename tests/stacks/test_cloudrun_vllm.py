@@ -20,6 +20,7 @@ from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from stacks.serving import questions
 from tests import plans
+from tests.prometheus import charts
 from tests.stacks.configuration import CLOUDRUN, load, problems
 
 STACK = "cloudrun-vllm"
@@ -338,3 +339,9 @@ def test_the_stack_s_service_goes_and_its_model_stays() -> None:
         assert not [*rehearsal.cloud.of_type(SERVICE_TYPE)]
         outputs = plans.outputs(rehearsal)
         assert "copyModel" in outputs and not {"ask", "url"} & set(outputs)
+
+
+def test_a_service_that_is_not_there_has_no_chart_and_no_alert() -> None:
+    plan = plans.shipped(STACK, serve="nothing", alertEmail="somebody@example.com")
+    assert "Instances" not in charts(plan)
+    assert [policy.name for policy in plans.of_type(plan, ":AlertPolicy")] == [f"{STACK}-execution-failed"]

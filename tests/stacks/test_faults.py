@@ -16,21 +16,33 @@ from rehearsal.fakes.cloud import Item
 from rehearsal.fakes.faults import KINDS, PARTIAL, Operation, kinds_of
 from rehearsal.fakes.provider import change_by_hand
 from rehearsal.session import Rehearsal
-from tests import plans
+from tests import inventory, plans
 
 # Stack, logical name, operation.
 Place = tuple[str, str, Operation]
 # Kinds of faults that differ only in what Google says.
 REFUSALS: Final = [kind for kind in KINDS if kind not in ("orphan", PARTIAL)]
-# Stacks that have every type of resource between them.
-WITH_ALL_TYPES: Final = [
-    stack for stack in ("a4-ray", "cloudrun-vllm", "l4-kueue", "serve") if stack in plans.STACKS
-]
 # The end of a name that Pulumi or its provider has chosen.
 AUTOMATIC: Final = re.compile(r"-[0-9a-f]{7,8}$")
 
 
 # Every type of resource, at every operation
+
+
+def with_all_types() -> list[str]:
+    """A few stacks that have every type of resource between them, by their inventories."""
+    types = {
+        stack: {line.partition(" ")[0] for line in inventory.written(stack)} for stack in sorted(plans.STACKS)
+    }
+    chosen: list[str] = []
+    missing = set[str]().union(*types.values())
+    while missing:
+        chosen.append(max(types, key=lambda stack: len(types[stack] & missing)))
+        missing -= types[chosen[-1]]
+    return chosen
+
+
+WITH_ALL_TYPES: Final = with_all_types()
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 
 from cloud.machines import L4
 from stacks.training import fit
-from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
+from tests.stacks.configuration import A4_RAY, CLOUDRUN, L4_KUEUE, load, problems
 from workloads.finetune.settings.recipe import FIT, RECIPES, load_recipe
 
 RECIPE = "gemma-3-1b-emoji"
@@ -17,7 +17,7 @@ RECIPE = "gemma-3-1b-emoji"
 
 @pytest.fixture
 def computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Call it with the GB that the recipe of cloudrun-vllm is warnings to take, by how many processes."""
+    """Call it with the GB that the recipe of cloudrun-vllm is said to take, by how many processes."""
 
     def write(digest: str = load_recipe(RECIPE).memory_digest, **gb: float) -> None:
         points = [
@@ -45,6 +45,12 @@ def _recipe_and_settings(name: str) -> tuple[str, list[str]]:
     return recipe, settings
 
 
+def on_l4(gpus: int = 1, recipe: str = RECIPE, **values: str) -> fit.Fit:
+    """A recipe on L4, with other values."""
+    changed = load_recipe(recipe, [f"{key}={value}" for key, value in values.items()])
+    return fit.Fit(recipe=changed, name=recipe, values=values, gpu=L4, gpus=gpus)
+
+
 def test_the_figures_are_of_the_recipes_as_they_are() -> None:
     figures = json.loads(FIT.read_text())
     stale = [
@@ -59,17 +65,21 @@ def test_the_figures_are_of_the_recipes_as_they_are() -> None:
         assert figure["points"][0]["max_length"] == recipe.training.max_length
 
 
-@pytest.mark.parametrize("changes", [{}, CLOUDRUN, L4_KUEUE], ids=["a4-ray", "cloudrun-vllm", "l4-kueue"])
+@pytest.mark.parametrize("changes", [A4_RAY, CLOUDRUN, L4_KUEUE], ids=["a4-ray", "cloudrun-vllm", "l4-kueue"])
 def test_a_recipe_fits_its_own_stack(changes: dict, warnings: list[str]) -> None:
     load(changes).fit.warn()
     assert warnings == []
 
 
-def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned() -> None:
-    (message,) = problems({**CLOUDRUN, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
+@pytest.mark.parametrize("changes", [CLOUDRUN, L4_KUEUE], ids=["cloudrun-vllm", "l4-kueue"])
+def test_a_recipe_of_larger_gpus_is_refused_before_anything_is_planned(
+    changes: dict[str, str | None],
+) -> None:
+    (message,) = problems({**changes, "llm-stacks:recipe": "gemma-3-12b-text-to-sql"})
     assert message.startswith("recipe: gemma-3-12b-text-to-sql takes ")
+    assert "GB of the 24 GB of each nvidia-l4 (" in message
     assert message.endswith(
-        "GB of the 24 GB of each nvidia-l4 (335%; computed, not measured); take another recipe, or lower "
+        "; computed, not measured); take another recipe, or lower "
         "batch_size or max_length in a copy of this one"
     )
 
@@ -91,23 +101,22 @@ def test_a_recipe_that_leaves_little_is_warned_of(
     computed: Any, warnings: list[str], gb: float, expected: list[str]
 ) -> None:
     computed(p1=gb)
-    load(CLOUDRUN).fit.warn()
+    on_l4().warn()
     assert warnings == expected
 
 
 def test_what_takes_more_than_there_is_is_refused(computed: Any) -> None:
     computed(p1=24.1)
-    (message,) = problems(CLOUDRUN)
-    assert "24.1 GB of the 24 GB" in message
+    with pytest.raises(ValueError, match=r"24\.1 GB of the 24 GB"):
+        on_l4().check()
 
 
-@pytest.mark.parametrize("changes", [L4_KUEUE], ids=["l4-kueue"])
-def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any, changes: dict) -> None:
-    l4 = {**changes, "llm-stacks:recipe": RECIPE}
+def test_fewer_processes_than_the_stack_has_count_not_more(computed: Any) -> None:
     computed(p1=30, p2=20, p8=5)
-    load(l4)
+    on_l4(gpus=2).check()
     computed(p1=30, p8=5)
-    assert len(problems(l4)) == 1
+    with pytest.raises(ValueError, match="takes 30"):
+        on_l4(gpus=2).check()
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["of one's own", "changed since"])
@@ -115,7 +124,7 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
     computed: Any, warnings: list[str], known: bool
 ) -> None:
     computed(digest="another", p1=100) if known else computed(p2=100)
-    load(CLOUDRUN).fit.warn()
+    on_l4().warn()
     assert warnings == [
         "it is not known whether gemma-3-1b-emoji fits into the memory of each nvidia-l4; after `make setup` "
         "this command computes it in minutes: .venv-training/bin/python -m benchmarks.training.own_fit "
@@ -123,11 +132,10 @@ def test_a_recipe_without_figures_is_said_to_be_unknown(
     ]
 
 
-@pytest.mark.parametrize("changes", [L4_KUEUE], ids=["l4-kueue"])
-def test_the_command_computes_what_the_stack_trains(computed: Any, changes: dict) -> None:
+def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
     computed(digest="another", p1=1)
-    settings = load({**changes, "llm-stacks:recipeSet": '{"training.batch_size": 4}'})
-    assert settings.fit.command == [
+    changed = on_l4(2, "gemma-3-4b-sql", **{"training.batch_size": "4"})
+    assert changed.command == [
         ".venv-training/bin/python",
         "-m",
         "benchmarks.training.own_fit",
@@ -145,9 +153,8 @@ def test_figures_of_the_users_own_recipe_count_like_those_of_the_shipped_ones(
     computed(p1=23)
     (tmp_path / "fit.json").rename(tmp_path / "own-fit.json")
     (tmp_path / "shipped.json").rename(tmp_path / "fit.json")
-    settings = load(CLOUDRUN)
-    settings.fit.warn()
-    assert settings.fit.command == []
+    on_l4().warn()
+    assert on_l4().command == []
     assert warnings[0].startswith("gemma-3-1b-emoji takes 23.0 GB of the 24 GB")
 
 

@@ -10,14 +10,17 @@ from tests.prometheus import charts
 from tests.stacks.configuration import problems
 
 EMAIL = "somebody@example.com"
+LIST = {"capacity_type": '["reservation", "spot"]', "capacity_zone": "us-central1-b"}
 # Every one of them has a dashboard.
 WITH_ALERTS = plans.stacks_with("alertEmail")
+# One that trains.
+TRAINING = plans.stacks_with("idleMinutes")[0]
 ON_CLOUD_RUN = {"execution-failed", "instances-idle"}
 ON_GKE = {"accelerators-idle", "job-failed", "pods-pending"}
 
 
-def alerts(stack: str) -> set[str]:
-    plan = plans.shipped(stack, alertEmail=EMAIL)
+def alerts(stack: str, **settings: str) -> set[str]:
+    plan = plans.shipped(stack, alertEmail=EMAIL, **settings)
     return {policy.name.removeprefix(f"{stack}-") for policy in plans.of_type(plan, ":AlertPolicy")}
 
 
@@ -41,20 +44,15 @@ def test_an_address_gets_the_alerts_of_its_stack(stack: str) -> None:
 
 
 def test_every_file_of_charts_and_alerts_belongs_to_a_stack() -> None:
-    titles = {title for stack in WITH_ALERTS for title in charts(plans.shipped(stack))}
+    # A list of capacities brings a queue.
+    wanted = [(stack, {}) for stack in WITH_ALERTS]
+    wanted += [(stack, LIST) for stack in plans.stacks_with("alertEmail", *plans.keys(LIST))[:1]]
+    titles = {title for stack, settings in wanted for title in charts(plans.shipped(stack, **settings))}
     for file in DASHBOARDS.glob("*.yaml"):
         assert [title for title in titles if f"title: {title}\n" in file.read_text()], file.name
     assert {file.stem for file in ALERTS.glob("*.yaml")} == {
-        name for stack in WITH_ALERTS for name in alerts(stack)
+        name for stack, settings in wanted for name in alerts(stack, **settings)
     }
-
-
-def test_a_service_that_is_not_there_has_no_chart_and_no_alert() -> None:
-    plan = plans.shipped("cloudrun-vllm", serve="nothing", alertEmail=EMAIL)
-    assert "Instances" not in charts(plan)
-    assert [policy.name for policy in plans.of_type(plan, ":AlertPolicy")] == [
-        "cloudrun-vllm-execution-failed"
-    ]
 
 
 @pytest.mark.parametrize("address", ["somebody", "a b@example.com", "a@b"])
@@ -68,7 +66,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 )
 def test_the_trainer_gets_its_limit_unless_it_is_off(minutes: str, option: str | None) -> None:
     settings = {"idleMinutes": minutes} if minutes else {}
-    command = json.dumps(plans.training(plans.shipped("a4-accelerate", **settings)).inputs)
+    command = json.dumps(plans.training(plans.shipped(TRAINING, **settings)).inputs)
     assert (option in command) if option else "--idle-minutes" not in command
 
 

@@ -17,7 +17,7 @@ from engine.plan import Plan
 from engine.project import ROOT
 from stacks.training.packages import with_packages
 from tests import plans
-from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
+from tests.stacks.configuration import A4_RAY, CLOUDRUN, L4_KUEUE, TPU_MAXTEXT, load, problems
 
 EXTRA = "llm-stacks:extraRequirements"
 HASH = f"--hash=sha256:{'0' * 64}"
@@ -25,7 +25,7 @@ LOCKED = f"# by hand\neinops==0.8.2 \\\n    {HASH} \\\n    {HASH}\n    # via -r 
 REMEDY = "; lock the file as in docs/training/packages.md"
 SCENARIOS = pytest.mark.parametrize(
     "scenario",
-    [{}, CLOUDRUN, L4_KUEUE, TPU_MAXTEXT],
+    [A4_RAY, CLOUDRUN, L4_KUEUE, TPU_MAXTEXT],
     ids=["a4-ray", "cloudrun-vllm", "l4-kueue", "tpu-maxtext"],
 )
 

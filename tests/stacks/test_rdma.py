@@ -9,7 +9,7 @@ from components.base.manifest import MANIFESTS
 from engine.plan import Plan
 from engine.project import ROOT
 from tests import plans
-from tests.stacks.configuration import A4_ACCELERATE, by_scenario, problems
+from tests.stacks.configuration import A4_ACCELERATE, A4_RAY, by_scenario, problems
 
 KEY, ZONE = "llm-stacks:transport", "llm-stacks:capacity.zone"
 NO_RESERVATION = {"llm-stacks:capacity.reservation": None}
@@ -121,12 +121,12 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "tcp",
     ),
     (
-        {KEY: "rdma", "llm-stacks:workers": "1"},
+        {**A4_RAY, KEY: "rdma", "llm-stacks:workers": "1"},
         "workers: transport rdma is between nodes, and there is 1; set it to 2 or more, or choose transport "
         "tcp",
     ),
     (
-        {KEY: "rdma", **NO_RESERVATION, "llm-stacks:capacity.type": "spot"},
+        {**A4_RAY, KEY: "rdma", **NO_RESERVATION, "llm-stacks:capacity.type": "spot"},
         "workers: 2 nodes must be in one zone, and spot could come from any; name one with `pulumi config "
         "set capacity.zone ZONE`",
     ),
@@ -143,11 +143,11 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         "cluster; choose capacity.type flexStart, or transport tcp",
     ),
     (
-        {KEY: "rdma", ZONE: "us-central1-b"},  # of a reservation, which has one already
+        {**A4_RAY, KEY: "rdma", ZONE: "us-central1-b"},  # of a reservation, which has one already
         "capacity.zone: only a list of capacities has a zone; remove it, or add a capacity",
     ),
     (
-        {KEY: "roce"},
+        {**A4_RAY, KEY: "roce"},
         "transport: 'roce' is not one of tcp, rdma",
     ),
     (

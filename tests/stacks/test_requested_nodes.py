@@ -8,7 +8,7 @@ from engine.plan import Plan
 from rehearsal.fakes.cloud import NODE_POOL
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.stacks.configuration import A4_ACCELERATE, L4_KUEUE, TPU_MAXTEXT, by_scenario, problems
+from tests.stacks.configuration import A4_ACCELERATE, A4_RAY, L4_KUEUE, TPU_MAXTEXT, by_scenario, problems
 
 TYPE, ZONE = "llm-stacks:capacity.type", "llm-stacks:capacity.zone"
 QUEUED = "queuedFlexStart"
@@ -88,7 +88,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         f"capacity.reservation: only capacity.type reservation consumes a reservation, and {QUEUED} would "
         "ignore it; remove capacity.reservation or set capacity.type to reservation",
     ),
-    ({**NO_RESERVATION, TYPE: QUEUED}, f"capacity.type: {QUEUED} {ELSEWHERE}"),
+    ({**A4_RAY, **NO_RESERVATION, TYPE: QUEUED}, f"capacity.type: {QUEUED} {ELSEWHERE}"),
     ({**L4_KUEUE, TYPE: QUEUED}, f"capacity.type: {QUEUED} {ELSEWHERE}"),
     ({**TPU_MAXTEXT, TYPE: QUEUED}, f"capacity.type: {QUEUED} {ELSEWHERE}"),
 ]

@@ -221,3 +221,8 @@ def test_the_outputs_are_commands_for_this_run(standing: Rehearsal) -> None:
     assert "--location us-east5-b" in outputs["connect"]
     assert outputs["copyCheckpoints"].endswith(f"/{run}/checkpoints .")
     assert f"/{run}/metrics.jsonl" in outputs["readMetrics"]
+
+
+def test_a_result_that_cannot_be_served_has_no_command() -> None:
+    """Without published weights there is no tokenizer, and the run exports nothing."""
+    assert "serveRun" not in plans.outputs(plans.standing("tpu-maxtext"))
