@@ -25,6 +25,7 @@ class CapacityKeeperArgs(Args):
     Args:
         kueue: Kueue, in whose namespace the keeper runs.
         namespace: Namespace of the jobs.
+        queue: Name of their queue.
         image: An image with Python.
         minutes: Time for which each capacity is tried, by the name of its flavor and in their order.
         depends_on: The queue with the flavors.
@@ -32,6 +33,7 @@ class CapacityKeeperArgs(Args):
 
     kueue: Kueue
     namespace: Namespace
+    queue: str
     image: Image
     minutes: Mapping[str, int]
     depends_on: Sequence[pulumi.Resource]
@@ -66,6 +68,6 @@ class CapacityKeeper(Component[CapacityKeeperArgs]):
             pulumi.ResourceOptions(parent=self),
         )
         tried = [f"--try={capacity}={minutes}" for capacity, minutes in args.minutes.items()]
-        holes = {**both, "image": args.image.uri, "tried": tried, "code": code.volume}
+        holes = {**both, "queue": args.queue, "image": args.image.uri, "tried": tried, "code": code.volume}
         needed = [*rights, code.access, *args.kueue.cluster.pulls, *args.depends_on]
         self.access: pulumi.Resource = create("", home.running_in(self, needed), holes)

@@ -27,7 +27,12 @@ def declare_keeper(
 ) -> pulumi.Resource:
     """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`."""
     args = CapacityKeeperArgs(
-        kueue=kueue, namespace=platform.namespace, image=image, minutes=minutes, depends_on=queue.access
+        kueue=kueue,
+        namespace=platform.namespace,
+        queue=queue.queue_name,
+        image=image,
+        minutes=minutes,
+        depends_on=queue.access,
     )
     return CapacityKeeper(stack.name, args).access
 

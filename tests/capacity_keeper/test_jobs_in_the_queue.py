@@ -1,12 +1,14 @@
 """How the keeper reads a job from the objects of Kueue and Kubernetes."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from capacity_keeper import cluster
 from capacity_keeper.annotations import STOPPED
-from capacity_keeper.cluster import job_of
+from capacity_keeper.cluster import held_since, job_of, tries
 from capacity_keeper.search import Job, Stage
 
 ADMITTED, CREATED = "2026-11-28T10:00:00Z", "2026-11-28T10:00:05Z"
@@ -117,3 +119,31 @@ def test_a_job_that_kueue_has_switched_off_has_lost_its_nodes(
     tree = workload("Evicted", active=active, **{STOPPED: "true"} if job else {})
     tree["status"]["conditions"][0]["reason"] = reason
     assert job_of(tree, []) == job
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-13-01T00:00:00+00:00"])
+def test_a_hold_that_somebody_has_edited_ends(text: str) -> None:
+    assert held_since(text) < datetime(2000, 1, 1, tzinfo=UTC)
+    assert held_since("2026-11-28T10:00:00+00:00") == datetime(2026, 11, 28, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["", "[", "7", "{}"])
+def test_tries_that_somebody_has_edited_are_forgotten(text: str) -> None:
+    assert tries(text) == []
+    assert tries('[{"capacity": "spot"}]') == [{"capacity": "spot"}]
+
+
+def test_the_keeper_sees_its_own_queue_alone_and_an_odd_workload_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, odd, other = workload(), workload(), workload()
+    own["spec"]["queueName"] = odd["spec"]["queueName"] = "mine"
+    other["spec"]["queueName"] = "another"
+    odd["status"]["conditions"] = [{}]
+    odd["metadata"]["name"] = "odd"
+    monkeypatch.setattr(cluster.ssl, "create_default_context", lambda **_: None)
+    keeper = cluster.Cluster("https://api", tmp_path, "llm", "mine")
+    answers = {"pods": [], "workloads": [odd, other, own]}
+    monkeypatch.setattr(keeper, "_call", lambda _, path: {"items": answers[path.rpartition("/")[2]]})
+    assert keeper.jobs() == [Job(name="job", stage=Stage.QUEUED)]
+    assert "error: workload odd: KeyError" in capsys.readouterr().out

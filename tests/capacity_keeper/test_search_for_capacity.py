@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from capacity_keeper.search import HoldBack, Job, Release, Renew, Stage, Start, Stop, decide
+from capacity_keeper.search import MOVE, HoldBack, Job, Release, Renew, Stage, Start, Stop, decide
 
 MINUTES = {"reservation": 30.0, "flex-start": 240.0, "spot": 30.0}
 BEGIN = datetime(2026, 11, 28, tzinfo=UTC)
@@ -65,8 +65,23 @@ def test_nothing_is_held_back_when_nobody_searches() -> None:
 def test_a_job_that_waits_long_in_the_queue_keeps_no_capacity_from_others_for_ever() -> None:
     queued = Job(name="job", stage=Stage.QUEUED)
     holds = {"reservation": BEGIN}
-    assert list(decide(MINUTES, holds, [queued], after(299))) == []
-    assert list(decide(MINUTES, holds, [queued], after(300))) == [Release(capacity="reservation")]
+    longest = 300 + 3 * MOVE
+    assert list(decide(MINUTES, holds, [queued], after(longest - 1))) == []
+    assert list(decide(MINUTES, holds, [queued], after(longest))) == [Release(capacity="reservation")]
+
+
+def test_a_job_leaves_a_capacity_that_is_no_longer_in_the_list_at_once() -> None:
+    job = waiting("on-demand")
+    assert list(decide(MINUTES, {}, [job], BEGIN)) == [Stop(job=job, first=True)]
+    # It has nodes, or no flavor.
+    placed = replace(job, stage=Stage.PLACED, since=None)
+    assert list(decide(MINUTES, {}, [placed, replace(job, capacity="")], BEGIN)) == []
+
+
+def test_pods_that_end_slowly_do_not_keep_the_last_capacity_from_being_tried() -> None:
+    minutes = dict.fromkeys("abc", 5.0)
+    held, queued = {"a": BEGIN, "b": after(10)}, Job(name="job", stage=Stage.QUEUED)
+    assert list(decide(minutes, held, [queued], after(20))) == []
 
 
 @dataclass

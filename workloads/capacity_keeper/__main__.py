@@ -5,10 +5,11 @@ import os
 import signal
 import threading
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 
 from capacity_keeper.cluster import Cluster
-from capacity_keeper.search import Action, HoldBack, Release, Renew, Start, Stop, decide
+from capacity_keeper.search import MOVE, Action, HoldBack, Release, Renew, Start, Stop, decide
 
 # Where Kubernetes puts the token of a pod's service account.
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -18,8 +19,9 @@ _SECONDS_PER_MINUTE = 60.0
 def main() -> None:
     """Look at the jobs again and again, and act."""
     options = _options()
-    minutes = {name: float(number) * options.minute / _SECONDS_PER_MINUTE for name, number in options.tries}
-    cluster = Cluster(options.api, options.account, options.namespace)
+    scale = options.minute / _SECONDS_PER_MINUTE
+    minutes = {name: float(number) * scale for name, number in options.tries}
+    cluster = Cluster(options.api, options.account, options.namespace, options.queue)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -29,15 +31,15 @@ def main() -> None:
     )
     while not ended.wait(options.period):
         try:
-            _round(cluster, minutes)
-        except OSError as error:
-            # The API server may be away for some time, for example for an upgrade.
-            print(f"error: {error}", flush=True)
+            _round(cluster, minutes, MOVE * scale)
+        except (OSError, HTTPException, ValueError, LookupError) as error:
+            # The API server may be away for some time, for example for an upgrade, and answer half.
+            print(f"error: {error!r}", flush=True)
 
 
-def _round(cluster: Cluster, minutes: dict[str, float]) -> None:
+def _round(cluster: Cluster, minutes: dict[str, float], move: float) -> None:
     now = datetime.now(UTC)
-    for action in decide(minutes, cluster.holds(minutes), cluster.jobs(), now):
+    for action in decide(minutes, cluster.holds(minutes), cluster.jobs(), now, move=move):
         cluster.do(action, now)
         print(f"{now:%H:%M:%S} {_words(action)}", flush=True)
 
@@ -69,6 +71,7 @@ def _options() -> argparse.Namespace:
         help="a capacity and the time for which it is tried; repeated, in their order",
     )
     parser.add_argument("--namespace", required=True, help="the namespace of the jobs")
+    parser.add_argument("--queue", required=True, help="the queue of the jobs")
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     parser.add_argument("--api", default=f"https://{host}:{port}", help="address of the API server")
     parser.add_argument("--account", type=Path, default=_ACCOUNT, help="folder with `token` and `ca.crt`")

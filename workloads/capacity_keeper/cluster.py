@@ -35,9 +35,11 @@ class Cluster:
         address: Such as `https://10.0.0.1:443`.
         account: Folder with the service account's `token` and the authority's `ca.crt`.
         namespace: Namespace of the jobs.
+        queue: Name of the queue of the jobs.
     """
 
-    def __init__(self, address: str, account: Path, namespace: str):
+    def __init__(self, address: str, account: Path, namespace: str, queue: str):
+        self._queue = queue
         self._address = address
         self._account = account
         self._namespace = namespace
@@ -47,13 +49,22 @@ class Cluster:
         """The capacities that are held back, with the times since when."""
         flavors = {name: self._call("GET", _flavor(name)) for name in capacities}
         since = {name: _annotations(flavor).get(HELD_SINCE) for name, flavor in flavors.items()}
-        return {name: datetime.fromisoformat(text) for name, text in since.items() if text}
+        return {name: held_since(text) for name, text in since.items() if text}
 
     def jobs(self) -> list[Job]:
         """The jobs in the queue that have not finished."""
         pods = self._call("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"]
         workloads = self._call("GET", self._workload(""))["items"]
-        return [job for workload in workloads if (job := job_of(workload, pods))]
+        jobs = []
+        for workload in workloads:
+            try:
+                job = job_of(workload, pods) if workload["spec"].get("queueName") == self._queue else None
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                # One odd object keeps no other job from moving.
+                print(f"error: workload {workload['metadata']['name']}: {error!r}", flush=True)
+                continue
+            jobs += [job] if job else []
+        return jobs
 
     def do(self, action: Action, now: datetime) -> None:
         """Carry out a decision."""
@@ -65,7 +76,7 @@ class Cluster:
         elif isinstance(action, Stop):
             path = self._workload(action.job.name)
             before = {} if action.first else _annotations(self._call("GET", path))
-            tried = json.loads(before.get(TRIED, "[]"))
+            tried = tries(before.get(TRIED, ""))
             since = action.job.since.isoformat() if action.job.since else ""
             tried.append({"capacity": action.job.capacity, "from": since, "to": now.isoformat()})
             self._patch(path, {STOPPED: "true", TRIED: json.dumps(tried[-_TRIES:])}, {"active": False})
@@ -96,6 +107,23 @@ class Cluster:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise OSError(f"{method} {path}: {error.code} {error.read().decode(errors='replace')}") from None
+
+
+def held_since(text: str) -> datetime:
+    """The time in an annotation. Text of a person that is none counts as long ago, so the hold ends."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def tries(text: str) -> list[Any]:
+    """The list in an annotation, empty if it is none."""
+    try:
+        listed = json.loads(text or "[]")
+    except ValueError:
+        return []
+    return listed if isinstance(listed, list) else []
 
 
 def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:

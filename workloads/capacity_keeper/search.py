@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+# Minutes of one move: the pods of the job end, and Kueue lets it go.
+MOVE = 10.0
+
 
 class Stage(Enum):
     """How far a job has come."""
@@ -89,6 +92,8 @@ def decide(
     holds: Mapping[str, datetime],
     jobs: Iterable[Job],
     now: datetime,
+    *,
+    move: float = MOVE,
 ) -> Iterator[Action]:
     """What to do now, in this order.
 
@@ -96,8 +101,14 @@ def decide(
         minutes: Time for which each capacity is tried, in the order of the capacities.
         holds: The capacities that are held back, with the times since when.
         jobs: The jobs in the queue that have not finished.
+        move: Time of one move, in minutes.
     """
     jobs = list(jobs)
+    for job in jobs:
+        # A person has taken the capacity out of the list, so its nodes never come.
+        if job.since and job.capacity and job.capacity not in minutes:
+            yield Stop(job=job, first=True)
+            return
     for job in jobs:
         longest = timedelta(minutes=minutes.get(job.capacity, 0))
         if job.capacity in minutes and job.since and now - job.since >= longest:
@@ -105,7 +116,8 @@ def decide(
             yield Stop(job=job, first=not holds)
             # The others are judged in the next round, which sees what this one has done.
             return
-    yield from map(_release, _over(minutes, holds, jobs, now))
+    longest_search = timedelta(minutes=sum(minutes.values()) + move * len(minutes))
+    yield from map(_release, _over(minutes, holds, jobs, now - longest_search))
     # Kueue forgets nothing of a job that it has not let go yet. And no pod may stand on the capacity
     # before when the next one has its own.
     for job in jobs:
@@ -116,14 +128,17 @@ def decide(
 
 
 def _over(
-    minutes: Mapping[str, float], holds: Mapping[str, datetime], jobs: list[Job], now: datetime
+    minutes: Mapping[str, float], holds: Mapping[str, datetime], jobs: list[Job], oldest: datetime
 ) -> list[str]:
-    """The capacities that are held back without need."""
+    """The capacities that are held back without need.
+
+    Args:
+        oldest: Time since when a capacity may be held back at most.
+    """
     searching = any(job.stage is not Stage.PLACED for job in jobs)
     if not searching or holds.keys() >= minutes.keys():
         return list(holds)
-    longest = timedelta(minutes=sum(minutes.values()))
-    return [capacity for capacity, since in holds.items() if now - since >= longest]
+    return [capacity for capacity, since in holds.items() if since <= oldest]
 
 
 def _release(capacity: str) -> Release:
