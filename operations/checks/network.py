@@ -109,6 +109,7 @@ def _check(plan: StackPlan, clients: Clients, wanted: _Borrowed) -> Iterator[Fin
             f"--regions {wanted.region} --project {wanted.project}` has them",
         )
         return
+    _require_ranges(subnet)
     faults = [*_faults(wanted, subnet), *_ways_out(clients, wanted, last(subnet.get("network")))]
     if wanted.is_for_cluster:
         faults += _ranges(plan, wanted, subnet)
@@ -122,6 +123,16 @@ def _check(plan: StackPlan, clients: Clients, wanted: _Borrowed) -> Iterator[Fin
             for_cluster=wanted.is_for_cluster,
         )
     yield from faults or [fine(f"subnet {wanted.name} ({subnet.get('ipCidrRange')}) has room and a way out")]
+
+
+def _require_ranges(subnet: dict[str, Any]) -> None:
+    """Raises CallError if the answer has a range that is none."""
+    for path in ("ipCidrRange", "secondaryIpRanges[].ipCidrRange"):
+        for text in texts(subnet, path):
+            try:
+                ip_network(text)
+            except ValueError as error:
+                raise CallError("compute.subnetworks.get", f"the answer is not understood: {error}") from None
 
 
 def _faults(wanted: _Borrowed, subnet: dict[str, Any]) -> Iterator[Finding]:

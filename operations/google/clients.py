@@ -21,6 +21,8 @@ from operations.errors import ODD_ANSWER, CallError, OperationError
 _TIMEOUT_S: Final = 20.0
 # After 429, 5xx and a lost connection, with growing pauses of at most 1, 3 and 7 seconds.
 _RETRIES: Final = 3
+# A list with more pages than this is one that never ends: a page has hundreds of entries.
+_MOST_PAGES: Final = 1000
 
 
 class Clients:
@@ -108,6 +110,9 @@ class Clients:
                 return entries
             if token in tokens:
                 reason = f"the list does not end: {self._host(api)} names a page again that it has sent"
+                raise CallError(f"{discovery(api).document['name']}.{method}", reason)
+            if len(tokens) >= _MOST_PAGES:
+                reason = f"the list does not end: {self._host(api)} has sent {_MOST_PAGES} pages"
                 raise CallError(f"{discovery(api).document['name']}.{method}", reason)
             tokens.add(token)
             arguments["pageToken"] = token

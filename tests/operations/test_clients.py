@@ -1,9 +1,10 @@
 """Calls to Google: every way in which they can end."""
 
-from itertools import cycle
+from itertools import count, cycle
 
 import pytest
 
+import operations.google.clients
 from operations.errors import CallError
 from operations.google.clients import Clients
 from tests.operations.google_server import (
@@ -135,6 +136,16 @@ def test_a_list_whose_pages_never_end_is_an_error(
 
     google.plant("compute.v1", "compute.disks.list", page)
     with pytest.raises(CallError, match=r"compute.disks.list: the list does not end: 127\.0\.0\.1:\d+ names"):
+        clients.every("compute.v1", "disks.list", project="p", zone="z")
+
+
+def test_a_list_with_ever_new_pages_is_an_error(
+    google: GoogleServer, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations.google.clients, "_MOST_PAGES", 3)
+    pages = count()
+    google.plant("compute.v1", "compute.disks.list", lambda *_: {"nextPageToken": str(next(pages))})
+    with pytest.raises(CallError, match=r"the list does not end: 127\.0\.0\.1:\d+ has sent 3 pages"):
         clients.every("compute.v1", "disks.list", project="p", zone="z")
 
 

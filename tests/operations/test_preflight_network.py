@@ -17,6 +17,7 @@ CHANGES: dict[str, list[tuple[Change, Level, str]]] = {
         (nothing, OK, "has room and a way out"),
         (lambda it: it.subnet(privateIpGoogleAccess=False), PROBLEM, "Private Google Access"),
         (lambda it: it.subnet(ipCidrRange="10.9.0.0/28"), PROBLEM, "is a /28"),
+        (lambda it: it.subnet(ipCidrRange="10.9"), UNKNOWN, "not understood: '10.9' does not appear to be"),
         (lambda it: it.subnet(nat=False), PROBLEM, "no Cloud NAT"),
         (failing("compute.v1", "compute.subnetworks.get", NOT_FOUND), PROBLEM, "no subnet shared"),
     ],
