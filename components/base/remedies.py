@@ -73,6 +73,19 @@ _ASK_PREFLIGHT: Final = (
 
 # The first row that matches is the answer. So a general sentence stands below the special ones.
 _REMEDIES: Final = (
+    # The trial of a recipe. It stands first, because the end of its log, with any words, is in the message.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"Job trial-\w+ failed: .* exit code 2 matching FailJob",
+        action="the run would fail, and the last line of the message says why: change what it names, then "
+        "`{again}`. `pulumi config set trial false` trains all the same",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"Job trial-\w+ failed",
+        action="the recipe could not be tried, which says nothing of the run: `{again} --replace "
+        "'**-trial-job'` tries it again, and `pulumi config set trial false` leaves the trial out",
+    ),
     # The login.
     Remedy(
         package=KUBERNETES,

@@ -8,10 +8,12 @@ from cloud.machines import GPU_RESOURCE, TPU_RESOURCE
 from operations.status import words
 from operations.status.cluster import Object
 from operations.status.report import Line, Why, line
-from workloads.shared.exit_codes import EXIT_CODES, Retry
+from workloads.shared.exit_codes import EXIT_CODES, Exit, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 MACHINE: Final = "node.kubernetes.io/instance-type"
+# The container of a trial, and the beginning of the line that says why a run would fail.
+_TRIAL, _ERROR = "trial", "error: "
 # A Job's pod has this finalizer until the Job has counted how the pod ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
@@ -155,7 +157,10 @@ def _why_failed(pod: Object, containers: Sequence[Object], log: Log) -> Why:
 
 
 def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Log) -> Why:
-    """Why a container ended. Its log is searched for known words and never shown: it is the user's."""
+    """Why a container ended. A trial says it in a line.
+
+    The log of a training is searched for known words and never shown: it is the user's.
+    """
     code = ended.get("exitCode", 0)
     if ended.get("reason") == "OOMKilled":
         return Why(text="it needed more memory than its limit", remedy="raise memory in the manifest")
@@ -163,12 +168,21 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
     if end and end.retry is Retry.NOT_COUNTED:
         return Why(text=end.text, bad=False)
     name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
+    if code == Exit.BAD_INPUT and container.get("name") == _TRIAL and (reason := _reason(ended)):
+        return Why(text=f"the run would fail: {reason}", remedy="change what it names, pulumi up")
     return words.explain(
         ended.get("message") or "",
         log(pod, container.get("name", "")),
         otherwise=end.text if end and end.retry is Retry.NONE else f"it ended with exit code {code}",
         remedy=f"kubectl --namespace {namespace} logs {name}",
     )
+
+
+def _reason(ended: Mapping[str, Any]) -> str:
+    """The last line of a trial, which the error of `up` has too. It is about the recipe."""
+    lines = (ended.get("message") or "").strip().splitlines()
+    reason = lines[-1] if lines and lines[-1].startswith(_ERROR) else ""
+    return reason.removeprefix(_ERROR)
 
 
 def _time(event: Object) -> str:

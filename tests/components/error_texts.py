@@ -25,6 +25,20 @@ UNREACHABLE = (
 
 # Type of the resource, what its provider says, and words that only the right remedy has.
 TEXTS: Final = (
+    # The trial.
+    (
+        JOB,
+        "Job trial-0c51b8e2 failed: Container trial for pod training/trial-x failed with exit code 2 "
+        "matching FailJob rule at index 2; pod trial-x: [Error] error: model m: a run would fail when it has "
+        "to train a step: connection refused; look at training.trl",
+        "trains all the same",
+    ),
+    (
+        JOB,
+        "Job trial-0c51b8e2 failed: Job has reached the specified backoff limit; pod trial-x: [Error] error: "
+        "the Hub answers no request: no such host",
+        "leaves the trial out",
+    ),
     # The login.
     (
         NETWORK,

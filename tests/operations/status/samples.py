@@ -75,9 +75,9 @@ def waiting(reason: str, message: str = "", name: str = "p", code: int | None = 
     return pod("Pending" if code is None else "Running", name=name, containerStatuses=[container])
 
 
-def ended(code: int, reason: str = "Error") -> Object:
-    state = {"terminated": {"exitCode": code, "reason": reason}}
-    return pod("Failed", containerStatuses=[{"name": "main", "state": state}])
+def ended(code: int, reason: str = "Error", message: str = "", container: str = "main") -> Object:
+    state = {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+    return pod("Failed", containerStatuses=[{"name": container, "state": state}])
 
 
 def event(reason: str, message: str, at: str = "10:00", about: str = "p") -> Object:

@@ -268,6 +268,24 @@ def test_why_a_container_ended_is_said_and_its_log_is_not_shown(
 
 
 @pytest.mark.parametrize(
+    ("code", "container", "words"),
+    [
+        (2, "trial", "the run would fail: model m: it has no padding token"),
+        (2, "main", "the input is wrong"),
+        (1, "trial", "it ended with exit code 1"),
+    ],
+)
+def test_a_trial_that_failed_is_shown_with_its_own_sentence(
+    code: int, container: str, words: str, look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    log = f"Traceback of {SECRET}\nerror: model m: it has no padding token\n"
+    cluster.plant(samples.PODS, ended(code, message=log, container=container))
+    report = look()
+    assert why(report) == words
+    assert SECRET not in json.dumps(asdict(report), default=str)
+
+
+@pytest.mark.parametrize(
     ("tree", "previous"), [(waiting("CrashLoopBackOff", code=1), ["true"]), (ended(1), None)]
 )
 def test_the_reason_of_a_crash_loop_is_read_from_the_try_that_ended(
