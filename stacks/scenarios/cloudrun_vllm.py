@@ -55,6 +55,9 @@ _VLLM_ENVIRONMENT: Final = {
     # https://github.com/gpustack/gpustack/issues/4678
     # Assumption vllm-cuda-on-cloud-run describes the alternative.
     "LD_LIBRARY_PATH": "/usr/local/nvidia/lib64:/usr/local/nvidia/lib",
+    # Answers of one request, and no address of a caller's choice: see `workloads/vllm/serving.yaml`.
+    "VLLM_MAX_N_SEQUENCES": "64",
+    "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
 
@@ -224,7 +227,7 @@ def _service(
 ) -> CloudRunService:
     served_name = ("--served-model-name", settings.training.recipe_name)
     arguments = settings.serving.arguments_of_vllm(
-        f"{vllm.RUN_FOLDER}/model", *vllm.CLOUD_RUN_ARGUMENTS, *served_name
+        f"{vllm.RUN_FOLDER}/model", vllm.SAFETENSORS, *vllm.CLOUD_RUN_ARGUMENTS, *served_name
     )
     command = ["vllm", "serve", *arguments]
     return CloudRunService(

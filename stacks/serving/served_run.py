@@ -93,7 +93,7 @@ def _arguments(
     # MaxText exports float32, which vLLM then stores as bf16.
     precision = "--dtype=bfloat16"
     if not base:
-        return [path, f"--served-model-name={name}", precision]
+        return [path, vllm.SAFETENSORS, f"--served-model-name={name}", precision]
     kernel = next((size for size in RANKS if size >= rank), rank)
     asked = [f"--chat-template={path}/{template}"] if template else []
     adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]

@@ -55,7 +55,26 @@ STACKS_OPTIONS: Final = {
     "GPUs of its machine",
     "--shutdown-timeout": "it fits into the time that a server has after SIGTERM",
     "--config": "the list has the arguments",
+    "--load-format": "weights are read as safetensors, in which no code can be",
+    "--allowed-media-domains": "a server fetches no address that a caller names",
 }
+# Options that would undo what SECURITY.md says.
+UNSAFE_OPTIONS: Final = {
+    "--trust-remote-code --code-revision": "the code of a model's repository would run",
+    "--distributed-executor-backend --io-processor-plugin --logits-processors --middleware "
+    "--model-class-overrides --reasoning-parser-plugin --scheduler-cls --tool-parser-plugin --worker-cls "
+    "--worker-extension-cls": "code that it names would run in the server",
+    "--allowed-local-media-path": "callers would read files of the server",
+    "--tool-server": "callers would use tools at an address from the network of the server",
+    "--enable-mm-embeds --enable-prompt-embeds": "callers could send tensors, which may end the server",
+    "--trust-request-chat-template": "callers could send templates that keep the server busy",
+}
+# Options of vLLM with which the name of another one above begins.
+WHOLE_NAMES: Final = frozenset({"--reasoning-parser"})
+# In every server. Pictures come in the request itself, as a data address.
+_NOTHING_FETCHED: Final = "--allowed-media-domains=none.invalid"
+# Of a model whose files are mounted. In other formats weights may come with code.
+SAFETENSORS: Final = "--load-format=safetensors"
 
 
 def streamed(address: str, name: str) -> list[str]:
@@ -112,7 +131,7 @@ class Vllm(ConfigModel):
 
     def arguments_of_vllm(self, model: str, *arguments: str) -> list[str]:
         """The command line of `vllm serve` after its name: the scenario's arguments, then the user's."""
-        return [model, *arguments, *self.vllm_arguments]
+        return [model, _NOTHING_FETCHED, *arguments, *self.vllm_arguments]
 
     def require_users_arguments(self, *, model_key: str, callers: str) -> None:
         """Checks that all arguments are the user's to set.
@@ -122,13 +141,15 @@ class Vllm(ConfigModel):
             callers: What decides who may ask, as a sentence.
 
         Raises:
-            ValueError: If an argument is none, or the stack itself sets it.
+            ValueError: If an argument is none, if the stack itself sets it, or if it is unsafe.
         """
         reasons = {
-            option: reason.format(model_key=model_key, callers=callers)
+            option: f"the stack sets {{}}, because {reason.format(model_key=model_key, callers=callers)}"
             for options, reason in STACKS_OPTIONS.items()
             for option in options.split()
         }
+        for options, reason in UNSAFE_OPTIONS.items():
+            reasons |= dict.fromkeys(options.split(), f"{{}} is not safe, because {reason}")
         if problems := [*_problems(self.vllm_arguments, reasons)]:
             raise ValueError("; ".join(problems))
 
@@ -140,7 +161,7 @@ def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str]) -> Iterato
         value = argument[option.end() :] if option else argument
         reason = _reason_against(option[0], reasons) if option else ""
         if reason and option:
-            yield f"the stack sets {option[0]}, because {reason}; remove it"
+            yield f"{reason.format(option[0])}; remove it"
         elif _TOKEN.search(argument):
             yield "a token is readable in the stack file; remove it, and set hfToken"
         elif option and value and not value.startswith("="):
@@ -153,4 +174,6 @@ def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str]) -> Iterato
 def _reason_against(option: str, reasons: Mapping[str, str]) -> str:
     """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
     name = option.partition(".")[0].replace("_", "-")
+    if name in WHOLE_NAMES:
+        return ""
     return next((reason for full_name, reason in reasons.items() if full_name.startswith(name)), "")

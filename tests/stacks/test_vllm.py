@@ -6,6 +6,7 @@ import pytest
 
 from engine.plan import Plan
 from stacks import pins
+from stacks.serving import vllm
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
 
@@ -68,6 +69,7 @@ def test_another_image_serves_and_does_not_train(stack: str) -> None:
         '["--compilation-config.level", "3", "-O3"]',
         '["--no-enforce-eager", "--seed", "-1"]',
         '["--tokenizer=team/hf_transformers_tokenizer"]',
+        '["--reasoning-parser=deepseek_r1", "--tool-call-parser", "hermes"]',
         "[]",
     ],
 )
@@ -92,6 +94,8 @@ def test_any_other_argument_is_vllm_s_to_judge(arguments: str, changes: dict[str
         ("--por=80", "--por", "port 8000", "port 8000"),
         ("--served 4", "--served", "servingModel", "recipe"),
         ("--config=/tmp/more.yaml", "--config", "the list has the arguments", "the list has the arguments"),
+        ("--load-format=pt", "--load-format", "safetensors", "safetensors"),
+        ("--allowed_media_domains=x", "--allowed_media_domains", "no address", "no address"),
     ],
 )
 def test_what_the_stack_sets_is_refused_with_the_name_of_what_sets_it(
@@ -102,3 +106,36 @@ def test_what_the_stack_sets_is_refused_with_the_name_of_what_sets_it(
     assert problem.startswith(f"vllmArguments: the stack sets {option}, because ")
     assert setting in problem and problem.endswith("; remove it")
     assert "secret" not in problem
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        *(f"{option}=x" for option in " ".join(vllm.UNSAFE_OPTIONS).split()),
+        "--trust_remote_code",
+        "--trust-remote",
+        "--tool-parser=x",
+        "--middleware os.system",
+    ],
+)
+@pytest.mark.parametrize("scenario", ["l4-kueue", "cloudrun-vllm"])
+def test_what_undoes_the_security_page_is_refused_with_the_reason(argument: str, scenario: str) -> None:
+    option = argument.replace("=", " ").split()[0]
+    changes = {"l4-kueue": L4_KUEUE, "cloudrun-vllm": CLOUDRUN}[scenario]
+    (problem,) = problems({**changes, ARGUMENTS: argument})
+    assert problem.startswith(f"vllmArguments: {option} is not safe, because ")
+    assert problem.endswith("; remove it")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_server_fetches_an_address_or_reads_weights_that_may_be_code(stack: str) -> None:
+    plan = plans.shipped(stack)
+    container = server(plan)
+    listed = container.get("env") or container["envs"]
+    variables = {variable["name"]: variable.get("value") for variable in listed}
+    assert variables["VLLM_MEDIA_URL_ALLOW_REDIRECTS"] == "0"
+    assert variables["VLLM_MAX_N_SEQUENCES"] == "64"
+    if stack in TRAINING:
+        words = command(plan)
+        assert "--allowed-media-domains=none.invalid" in words
+        assert {"--load-format=safetensors", "--load-format=runai_streamer"} & set(words)
