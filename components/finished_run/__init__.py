@@ -14,6 +14,11 @@ _RESULTS: Final = (
     *("folder", "kind", "base", "base_folder", "rank", "length", "template"),
     *("system", "prompt"),
 )
+# `up` stops at the look-up, so a stack that is new and serves its own run would never train it.
+_TRAIN_FIRST: Final = (
+    "if this stack has not trained it yet: `pulumi config set serve hub && pulumi up` trains it, and when it "
+    "is finished `pulumi config set serve run && pulumi up` serves it"
+)
 # Inputs that decide whether a run may be served.
 _CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "max_length", "users_length")
 
@@ -38,7 +43,12 @@ class FinishedRunProvider(OnceProvider):
         Raises:
             OnceError: If the run must not be served. The message has the reason and the next step.
         """
-        result = self._look_up(props)
+        try:
+            result = self._look_up(props)
+        except OnceError as error:
+            if not props["keep"]:
+                raise
+            raise OnceError(f"{error}; {_TRAIN_FIRST}") from None
         return dynamic.CreateResult(f"{props['bucket']}/{result['folder']}", {**props, **result})
 
     def update(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.UpdateResult:

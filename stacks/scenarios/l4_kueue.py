@@ -44,7 +44,8 @@ class Settings(ConfigModel):
     serve: Literal["hub", "run"] = Field(
         "hub",
         description="What is served: `hub` is `servingModel`. `run` is the stack's own finished run. If the "
-        "run is not finished or not good, `up` says so and the run before is still served.",
+        "run is not finished or not good, `up` says so and the run before is still served. On a new stack "
+        "begin with `hub`, which trains the run: `run` is refused there.",
     )
     serving_model: Annotated[
         str, Hint(values="a model of the Hugging Face Hub such as google/gemma-3-12b-it")

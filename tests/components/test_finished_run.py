@@ -184,6 +184,13 @@ def test_a_run_that_does_not_exist_is_refused(buckets: Buckets) -> None:
     assert "there is no run" in refusal(buckets, bucket="runs", run="no/such/run")
 
 
+def test_a_new_stack_that_serves_its_own_run_is_told_how_to_train_it_first(buckets: Buckets) -> None:
+    with pytest.raises(OnceError, match=r"`pulumi config set serve hub && pulumi up` trains it, and when"):
+        provider(buckets).create({**PROPS, "keep": True})
+    with pytest.raises(OnceError, match=r"^there is no run [^;]*$"):
+        provider(buckets).create({**PROPS, "keep": False})
+
+
 def test_a_run_without_its_marker_is_not_finished(buckets: Buckets, run: Path) -> None:
     (run / "COMPLETE.json").unlink()
     assert "is not finished" in refusal(buckets)
