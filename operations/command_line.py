@@ -24,7 +24,7 @@ COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost.command",
     "leftovers": "operations.leftovers.command",
-    "status": "operations.status.command",
+    "status": "operations.overview",
     "first-run": "operations.assumptions.command",
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",

@@ -25,8 +25,7 @@ from operations.checks.places import check_places
 from operations.checks.project import check_apis, check_permissions, check_project, check_run_limit
 from operations.checks.quotas import check_quotas
 from operations.checks.reservations import check_reservations
-from operations.checks.served_model import check_served_model
-from operations.checks.served_run import check_served_run
+from operations.checks.served_run import check_served_model, check_served_run
 from operations.errors import CallError, OperationError
 from operations.findings import Finding, Level
 from operations.google.clients import Clients

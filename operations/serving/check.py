@@ -159,7 +159,10 @@ def _asked(connection: Connection, name: str, rows: Sequence[Row]) -> Finding:
                 f"the server asks with another prompt than the trained one: {len(tokens)} tokens in place of "
                 f"{len(row.prompt)}, the same up to token {at}"
             )
-            remedy = "its chat template or its chat_template_kwargs are others: see --chat-template of vLLM"
+            remedy = (
+                "its chat template is another, or has other arguments: try "
+                "--chat-template-content-format=string in vllmArguments, or see --chat-template of vLLM"
+            )
             return problem(text, remedy, "prompt")
     return fine("the server makes the prompts that were trained", topic="prompt")
 

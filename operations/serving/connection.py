@@ -115,11 +115,21 @@ def connected(
     elif url:
         yield Connection(url)
     else:
-        cluster = from_kubeconfig(kubeconfig) if kubeconfig else _cluster(state, clients())
-        pod = _ready_pod(cluster, server, stack, state.project)
-        name = pod["metadata"]["name"]
-        with PortForward(partial(cluster.port_forward, server.namespace, name, server.port)) as forward:
-            yield Connection(forward.address, why=lambda: _forward_failed(forward, state.project))
+        cluster = from_kubeconfig(kubeconfig) if kubeconfig else cluster_of(state, clients())
+        with forwarded(cluster, server, stack, state.project) as connection:
+            yield connection
+
+
+@contextmanager
+def forwarded(cluster: Cluster, server: PodServer, stack: str, project: str) -> Generator[Connection]:
+    """The connection to a pod of a server, through a forwarded port.
+
+    Raises:
+        OperationError: When no pod is ready, or the cluster does not answer.
+    """
+    name = _ready_pod(cluster, server, stack, project)["metadata"]["name"]
+    with PortForward(partial(cluster.port_forward, server.namespace, name, server.port)) as forward:
+        yield Connection(forward.address, why=lambda: _forward_failed(forward, project))
 
 
 def _to_service(server: RunServer, clients: Callable[[], Clients], url: str) -> Connection:
@@ -154,7 +164,12 @@ def _not_ready(server: RunServer, clients: Callable[[], Clients]) -> str:
     return "" if line.state == "ready" else f"service {last(server.id)} is not ready{why}"
 
 
-def _cluster(state: State, clients: Clients) -> Cluster:
+def cluster_of(state: State, clients: Clients) -> Cluster:
+    """The stack's cluster at GKE's address.
+
+    Raises:
+        OperationError: When the stack has none, or GKE does not describe it.
+    """
     resource = next(state.of_type(CLUSTER.type), None)
     if not resource:
         raise OperationError("the state has no cluster; say how to reach it with --kubeconfig FILE")

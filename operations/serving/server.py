@@ -75,7 +75,7 @@ def server_of(state: State, stack: str) -> PodServer | RunServer:
     """
     if not state.project:
         raise OperationError(f"stack {stack} has no resources; create them with `pulumi up --stack {stack}`")
-    server = next(_servers(state), None)
+    server = next(servers(state), None)
     if not server:
         raise OperationError(
             f"nothing of stack {stack} serves a model; docs/serving.md says how to serve what it has trained"
@@ -83,7 +83,8 @@ def server_of(state: State, stack: str) -> PodServer | RunServer:
     return server
 
 
-def _servers(state: State) -> Iterator[PodServer | RunServer]:
+def servers(state: State) -> Iterator[PodServer | RunServer]:
+    """All servers of models of a stack."""
     for resource in state.of_type(SERVICE.type):
         template = resource.inputs.get("template") or {}
         if container := _container(template.get("containers"), "commands", "args"):

@@ -20,7 +20,7 @@ from operations.google.credentials import clients_of
 from operations.options import add_kubeconfig, add_shared
 from operations.state import Backend
 from operations.status.cluster import from_kubeconfig
-from operations.status.look import look
+from operations.status.look import More, look
 from operations.status.report import Health, Line, Report
 
 HELP: Final = "show what the stack's workloads are doing now, and why some of them wait"
@@ -36,8 +36,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_kubeconfig(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, more: More) -> int:
     """Prints the status and returns the exit status.
+
+    Args:
+        more: See `look`.
 
     Raises:
         OperationError: When there is no such stack, nothing of it is up, or an argument makes no sense.
@@ -51,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
             f"stack {options.stack} has no resources; create them with `pulumi up --stack {options.stack}`"
         )
     reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
-    looks = partial(look, options.stack, state, clients_of(options.stack, project, options.endpoint), reached)
+    clients = clients_of(options.stack, project, options.endpoint)
+    looks = partial(look, options.stack, state, clients, reached, more)
     if options.watch:
         return watch(looks, Console(), time.sleep)
     report = looks()

@@ -1,6 +1,6 @@
 """Reads the present status of everything that works in a stack."""
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -24,12 +24,22 @@ _KUEUE: Final = "kueue.x-k8s.io"
 _LOG_LINES: Final = "50"
 
 Unseen = list[str]
+# More lines about a stack, by its name.
+More = Callable[[str, State, Clients, Cluster | None], Iterable[Line]]
 
 
-def look(stack: str, state: State, clients: Clients, reached: Cluster | None = None) -> Report:
+def look(
+    stack: str,
+    state: State,
+    clients: Clients,
+    reached: Cluster | None = None,
+    more: More = lambda *_: (),
+) -> Report:
     """Returns the status. A part that cannot be read is named in the report and does not stop the rest.
 
-    `reached` replaces the cluster's own address if that does not work from here.
+    Args:
+        reached: Replaces the cluster's own address if that does not work from here.
+        more: Adds lines at the end.
     """
     unseen: Unseen = []
     lines: list[Line] = []
@@ -49,6 +59,8 @@ def look(stack: str, state: State, clients: Clients, reached: Cluster | None = N
         for resource in state.of_type(record.type):
             with _noted(resource.physical_name, unseen):
                 lines.append(read(clients, resource.id))
+    with _noted("served model", unseen):
+        lines += more(stack, state, clients, reached)
     progress = None
     with _noted("metrics", unseen):
         progress = metrics.read(clients, state.outputs)

@@ -11,26 +11,18 @@ from operations.findings import Level
 from operations.google.clients import Clients
 from rehearsal.fakes.finished_run import write_run
 from rehearsal.stand_ins.bucket import Buckets
-from rehearsal.stand_ins.loopback import Request
 from tests.neutral_stacks import NEUTRAL
+from tests.operations.google_buckets import GoogleBuckets
 from tests.operations.planned import PROJECT, planned
 
 RUN = "rehearsal-runs/gemma-3-4b-sql-0a1b2c3d"
 NAMED = {"llm-stacks:servedRun": f"gs://{RUN}"}
 
 
-class Google(Buckets):
-    """Cloud Storage at the address under which `Clients` looks for it."""
-
-    def serve(self, request: Request) -> None:
-        request.path = request.path.removeprefix("/storage.v1")
-        super().serve(request)
-
-
 @pytest.fixture
 def buckets(tmp_path: Path) -> Iterator[Buckets]:
     write_run(tmp_path / RUN)
-    with Google(tmp_path) as buckets:
+    with GoogleBuckets(tmp_path) as buckets:
         yield buckets
 
 

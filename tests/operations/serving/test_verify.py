@@ -11,8 +11,8 @@ from cloud.services.cloudrun import SERVICE
 from operations.serving.server import ServedModel, server_of
 from operations.state import Resource, State
 from rehearsal.stand_ins.bucket import Buckets
-from rehearsal.stand_ins.loopback import Request
 from tests.operations.conftest import Command
+from tests.operations.google_buckets import GoogleBuckets
 from tests.operations.past_stack import PastStack
 from tests.operations.serving.model_server import CHAT, MODELS, TEXT, ModelServer
 
@@ -28,18 +28,10 @@ ROW = {
 KEPT = {"base": "google/gemma-3-1b-it", "has_date": False, "rows": [ROW]}
 
 
-class Google(Buckets):
-    """Cloud Storage at the address under which `Clients` looks for it."""
-
-    def serve(self, request: Request) -> None:
-        request.path = request.path.removeprefix("/storage.v1")
-        super().serve(request)
-
-
 @pytest.fixture
 def buckets(tmp_path: Path) -> Iterator[Buckets]:
     (tmp_path / RUN).mkdir(parents=True)
-    with Google(tmp_path) as buckets:
+    with GoogleBuckets(tmp_path) as buckets:
         keep(buckets, KEPT)
         yield buckets
 
