@@ -30,6 +30,8 @@ _PICTURES = {
     "num_attention_heads": 2,
     "num_key_value_heads": 2,
     "head_dim": 16,
+    # Tokens of a picture. transformers does not read it, and vLLM does.
+    "default_output_length": 280,
 }
 # Settings of the configuration, by the published model.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -69,13 +71,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def make_gemma_4(size: str, tokenizer: Any, path: Path) -> None:
+# Sizes of heads that vLLM has kernels for, also on a CPU. It dies of others at the first token.
+OF_SERVERS: dict[str, Any] = {"hidden_size": 64, "head_dim": 32, "global_head_dim": 64}
+
+
+def make_gemma_4(size: str, tokenizer: Any, path: Path, **text: Any) -> None:
     """Write the model and its tokenizer, which are enough for recipes without pictures.
 
     Args:
         size: A key of `SETTINGS`.
         tokenizer: The tokenizer, which gets the chat template.
         path: The new folder.
+        text: Settings of the part for text over those of the size.
     """
     import torch
     import trl
@@ -84,11 +91,32 @@ def make_gemma_4(size: str, tokenizer: Any, path: Path) -> None:
     template = Path(trl.__file__).parent / "chat_templates" / "gemma4.jinja"
     tokenizer = with_template(tokenizer, template.read_text())
     torch.manual_seed(5)
-    model = Gemma4ForConditionalGeneration(Gemma4Config(**SETTINGS[size]))
+    settings = SETTINGS[size] | {"text_config": SETTINGS[size]["text_config"] | text}
+    model = Gemma4ForConditionalGeneration(Gemma4Config(**settings))
     # As in the published generation_config.json: the model stops at the end of its turn.
     model.generation_config.eos_token_id = [tokenizer.convert_tokens_to_ids("<turn|>")]
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
+
+
+def add_processor(path: Path) -> None:
+    """Write the processor of a model beside it, as published ones have. A server does not start without."""
+    from transformers import (
+        AutoTokenizer,
+        Gemma4AudioFeatureExtractor,
+        Gemma4ImageProcessorPil,
+        Gemma4Processor,
+        Gemma4VideoProcessor,
+    )
+
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    Gemma4Processor(
+        feature_extractor=Gemma4AudioFeatureExtractor(),
+        image_processor=Gemma4ImageProcessorPil(),
+        tokenizer=tokenizer,
+        video_processor=Gemma4VideoProcessor(),
+        chat_template=tokenizer.chat_template,
+    ).save_pretrained(path)
 
 
 def with_template(tokenizer: Any, template: str) -> Any:
