@@ -57,7 +57,9 @@ class Cluster(ConfigModel):
         ),
     ] = ControlPlaneType.DNS
     authorized_networks: Annotated[
-        tuple[str, ...], Hint(values="a network in CIDR notation such as 203.0.113.0/24, or a list")
+        tuple[str, ...],
+        Field(min_length=1),
+        Hint(values="a network in CIDR notation such as 203.0.113.0/24, or a list"),
     ] = Field(
         (),
         description="Networks that may connect to the API server. Include the network of the machine that "
@@ -145,6 +147,22 @@ class Cluster(ConfigModel):
         if name and not self.subnet:
             raise ValueError("only with subnet, which the stack does not have; set subnet, or remove this")
 
+    @rule("ownNetwork.machines", when_set=True)
+    def _machines_are_in_its_own_network(self) -> None:
+        self._require_own_network()
+
+    @rule("ownNetwork.pods", when_set=True)
+    def _pods_are_in_its_own_network(self) -> None:
+        self._require_own_network()
+
+    @rule("ownNetwork.services", when_set=True)
+    def _services_are_in_its_own_network(self) -> None:
+        self._require_own_network()
+
+    def _require_own_network(self) -> None:
+        if self.subnet:
+            raise ValueError("with subnet the stack has no network of its own; remove one of the two")
+
     @rule("ownNetwork.machines")
     def _machine_addresses_are_free(self) -> None:
         self._require_free(self.machine_addresses, 0, {})
@@ -166,8 +184,6 @@ class Cluster(ConfigModel):
             others: Ranges before it, by their keys.
         """
         if self.subnet:
-            if text != _OWN_RANGES[place]:
-                raise ValueError("with subnet the stack has no network of its own; remove one of the two")
             return
         try:
             block = IPv4Network(text)

@@ -181,6 +181,10 @@ class TrainingImage(ConfigModel):
     def _pool_needs_a_build(self) -> None:
         self._require_build(self.build_pool)
 
+    @rule("accounts.build")
+    def _account_needs_a_build(self) -> None:
+        self._require_build(self.build_account)
+
     @rule("buildPool")
     def _pool_chooses_the_region(self) -> None:
         if self.build_pool and self.build_region:

@@ -30,8 +30,8 @@ only_ray = pytest.mark.parametrize("scene", ["a4-ray"], indirect=True)
 @pytest.fixture(scope="module", params=["a4-accelerate", "a4-ray"])
 def scene(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Scene]:
     """The stack with two nodes. At first the reservation has one machine, and spot has two."""
-    nodes = {"nodes": "2"} if request.param == "a4-accelerate" else {}
-    with Rehearsal(request.param, {**TWO_NODES, **nodes}, plane=plane) as stack:
+    settings = {**TWO_NODES, **plans.known_settings(request.param, nodes="2")}
+    with Rehearsal(request.param, settings, plane=plane) as stack:
         scene = Scene(stack, plane)
         scene.offer({RESERVATION: 1, SPOT: 2})
         stack.up()

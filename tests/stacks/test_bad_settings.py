@@ -297,6 +297,14 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         f"workers: unknown key; this scenario has {keys_in_a_row('tpu-maxtext')}",
     ),
     (
+        {"llm-stacks:accounts.build": "builds@my-project.iam.gserviceaccount.com"},
+        "accounts.build: with imageUri nothing is built; remove one of the two",
+    ),
+    (
+        {"llm-stacks:authorizedNetworks": "[]"},
+        "authorizedNetworks: '[]' is not a network in CIDR notation such as 203.0.113.0/24, or a list",
+    ),
+    (
         {"llm-stacks:controlPlane": "DNS"},
         "controlPlane: 'DNS' is not one of dns, public, private",
     ),

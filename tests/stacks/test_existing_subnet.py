@@ -141,6 +141,10 @@ ALL = {"subnet": "shared", **NAMES}
             {**ALL, "ownNetwork.pods": "10.64.0.0/16"},
             "ownNetwork.pods: with subnet the stack has no network of its own; remove one of the two",
         ),
+        (
+            {**ALL, "ownNetwork.pods": "10.4.0.0/16"},  # the default
+            "ownNetwork.pods: with subnet the stack has no network of its own; remove one of the two",
+        ),
         ({"ownNetwork.pods": "10.4.0.0/20"}, "ownNetwork.pods: 10.4.0.0/20 is too small; take a /17 or lar"),
         ({"ownNetwork.machines": "10.0.0.5/20"}, "ownNetwork.machines: '10.0.0.5/20' is not a private range"),
         ({"ownNetwork.machines": "8.8.0.0/20"}, "ownNetwork.machines: 8.8.0.0/20 has public addresses, whic"),
