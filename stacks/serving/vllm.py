@@ -73,7 +73,7 @@ UNSAFE_OPTIONS: Final = {
 WHOLE_NAMES: Final = frozenset({"--reasoning-parser"})
 # In every server. Pictures come in the request itself, as a data address.
 _NOTHING_FETCHED: Final = "--allowed-media-domains=none.invalid"
-# Of a model whose files are mounted. In other formats weights may come with code.
+# For a model whose files are mounted. In other formats weights may come with code.
 SAFETENSORS: Final = "--load-format=safetensors"
 
 

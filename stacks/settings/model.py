@@ -108,7 +108,7 @@ def rule(key: str, *, when_set: bool = False) -> Callable[[F], F]:
     """Marks a method as a rule, which raises a ValueError about the value of `key`.
 
     With `when_set` it runs only if the stack file has the key. So it can refuse a key that would do nothing,
-    with whatever value.
+    even with its default value.
 
     Rules run in the order of their topics, once all fields are read. A rule that reads a wrong value is left
     out, because that value has a problem of its own. So is a second rule about a key that has one already.

@@ -178,7 +178,7 @@ def test_a_key_without_the_settings_that_it_needs_is_refused_or_changes_somethin
     before, accepted = plans.known_settings(stack), []
     for value in values_for(stack, key):
         with suppress(SettingsError):
-            # Whoever writes the default into the stack file expects no change.
+            # The default value in the stack file changes nothing.
             if of_stack(stack, {**before, key: value}) != of_stack(stack, before):
                 accepted.append({**before, key: value})
     plan = planned(stack, tuple(before.items()))

@@ -1,4 +1,4 @@
-"""Forged runs: whoever may write to a bucket changes no file outside of a run, and runs no code."""
+"""Forged runs: a writer to the bucket changes no file outside of a run, and runs no code."""
 
 import json
 import os

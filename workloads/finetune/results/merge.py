@@ -107,8 +107,8 @@ def _distance(expected: "torch.Tensor", other: "torch.Tensor") -> float:
 def complete_model(model: Model, published: Path, trained: Path, target: Path, device: "torch.device") -> Any:
     """Give written weights the base model's configuration and its tokenizer. Try the result and return it.
 
-    The chat template is the one that the recipe names, if any, and asks as that in the directory of the
-    trained weights. The other files stay as they were published, because the server's version of transformers
+    The chat template is the recipe's, if it names one, and asks like the template beside the trained
+    weights. The other files stay as they were published, because the server's version of transformers
     may be another than this one. The index of the weights is written anew.
     """
     for pattern in MODEL_FILES:

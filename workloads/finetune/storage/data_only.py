@@ -1,6 +1,6 @@
 """What a bucket or a repository holds is data: files stay in their folder, and no file runs as code.
 
-Whoever may write to a run's bucket must not be able to run code in a trainer.
+Accounts that may write to a run's bucket must not be able to run code in a trainer.
 """
 
 import io
@@ -43,7 +43,7 @@ _CLASSES = frozenset(
 
 
 def stays_inside(name: object) -> bool:
-    """Whether a name from a bucket is that of a file in its folder, or in a folder of that."""
+    """Whether a name from a bucket names a file below its folder."""
     if not isinstance(name, str) or not name.isprintable() or "\\" in name:
         return False
     parts = name.split("/")
@@ -93,7 +93,7 @@ def _is_commit(key: object, commit: object) -> bool:
 def check_index(file: Path) -> None:
     """Raises ValueError unless a checkpoint's index and the values beside its tensors hold no code.
 
-    From then on torch reads no pickle with code in this process, whoever asks it to.
+    From then on torch reads no pickle with code in this process.
     """
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
     with file.open("rb") as stream:
