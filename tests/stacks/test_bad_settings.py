@@ -203,23 +203,6 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**L4_KUEUE, "llm-stacks:clusterMode": "autopilot", "llm-stacks:zones": "us-central1-a"},
         "zones: Autopilot chooses machines by itself; remove it with `pulumi config rm zones`",
     ),
-    # The default value of a key that does nothing there is refused too.
-    (
-        {
-            **L4_KUEUE,
-            "llm-stacks:clusterMode": "autopilot",
-            "llm-stacks:machineType": "g2-standard-24",
-        },
-        "machineType: Autopilot chooses machines by itself; remove it with `pulumi config rm machineType`",
-    ),
-    (
-        {**L4_KUEUE, "llm-stacks:serveNotGood": "true"},
-        "serveNotGood: serve: hub serves no run; set serve to run, or remove it",
-    ),
-    (
-        {**L4_KUEUE, "llm-stacks:serveNotGood": "false"},
-        "serveNotGood: serve: hub serves no run; set serve to run, or remove it",
-    ),
     (
         {**L4_KUEUE, "llm-stacks:servingModel": "gemma"},
         "servingModel: 'gemma' is not a model of the Hugging Face Hub such as google/gemma-3-12b-it",

@@ -3,7 +3,7 @@
 import pytest
 
 from components.cluster.capacity import CapacityType
-from tests.stacks.configuration import L4_KUEUE, load
+from tests.stacks.configuration import L4_KUEUE, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
 
@@ -39,3 +39,27 @@ def test_flex_start_keeps_no_machine_unless_told_to() -> None:
 def test_one_large_machine_can_hold_the_fine_tune() -> None:
     read = load({**L4_KUEUE, "llm-stacks:nodes": "1", "llm-stacks:machineType": "g2-standard-48"})
     assert read.nodes.machine.count == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"llm-stacks:clusterMode": "autopilot", "llm-stacks:machineType": "g2-standard-24"},
+            "machineType: Autopilot chooses machines by itself; remove it with `pulumi config rm "
+            "machineType`",
+        ),
+        (
+            {"llm-stacks:serveNotGood": "true"},
+            "serveNotGood: serve: hub serves no run; set serve to run, or remove it",
+        ),
+        (
+            {"llm-stacks:serveNotGood": "false"},
+            "serveNotGood: serve: hub serves no run; set serve to run, or remove it",
+        ),
+    ],
+)
+def test_a_key_that_would_do_nothing_is_refused_with_its_default_value_too(
+    changes: dict[str, str], message: str
+) -> None:
+    assert problems({**L4_KUEUE, **changes}) == [message]
