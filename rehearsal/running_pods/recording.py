@@ -9,6 +9,7 @@ from typing import Final, Self
 from kubernetes import client, config, watch
 from urllib3.exceptions import HTTPError
 
+from cloud.services.kubernetes import prepares
 from rehearsal.control_plane.api import ApiError, Object, is_true
 from rehearsal.running_pods import picture
 from rehearsal.running_pods.stage import Stage
@@ -74,6 +75,9 @@ class Recording:
                 self._see_pod(event["object"], gone=event["type"] == "DELETED")
 
     def _see_pod(self, pod: Object, *, gone: bool) -> None:
+        # The picture is about the GPUs, which a trial and a copy of weights do not ask for.
+        if prepares({"spec": {"template": pod}}):
+            return
         history = self.timeline.pods.setdefault(pod["metadata"]["name"], _history(pod))
         history.node = pod["spec"].get("nodeName", history.node)
         for status in pod["status"].get("containerStatuses") or ():
