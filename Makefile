@@ -4,7 +4,8 @@ STACK ?= a4-ray
 FROM ?= a4-ray
 NAME ?=
 FILE ?=
-STACKS := $(sort $(patsubst Pulumi.%.yaml,%,$(wildcard Pulumi.*.yaml)))
+# A name with other characters would be read by the shells of the recipes below.
+STACKS := $(sort $(shell ls | sed -n 's/^Pulumi\.\([A-Za-z0-9._-]*\)\.yaml$$/\1/p'))
 # A pipeline gets STACK as text that somebody typed: only the shell reads it, quoted. $(STACK) would run a $(shell) in it.
 export STACK NAME FROM FILE
 # .venv is not compiled when it is made. Python does it at the first import, unless this variable forbids to keep the result.

@@ -28,6 +28,7 @@ class Storage(Component[A]):
     Attributes:
         bucket_name: Name of the bucket, without `gs://`.
         prefix: Start of the names of all objects, empty or with a slash at its end.
+        more_prefixes: Starts of the names of further objects that the accounts reach.
         name_in_command: The bucket's name for the command of a job. A fixed name counts in the job's digest.
         project_number: Number of the stack's project, which the names of its pods' identities contain.
         access: The bindings, for which a workload that uses the bucket must wait.
@@ -39,6 +40,7 @@ class Storage(Component[A]):
 
     bucket_name: pulumi.Output[str]
     prefix: str = ""
+    more_prefixes: Sequence[str] = ()
     name_in_command: str | PartlyKnown
     project_number: pulumi.Input[str] = ""
     access: Sequence[pulumi.Resource]
@@ -90,19 +92,42 @@ class Storage(Component[A]):
     def _granted(
         self, name: str, writers: Mapping[str, Identity], readers: Mapping[str, Identity]
     ) -> list[pulumi.Resource]:
-        """Declares the bindings. A binding has one member and leaves those of others alone."""
+        """Declares the bindings. A binding has one member and leaves those of others alone.
+
+        With a folder the roles on objects end there. Names of objects can be listed in the whole bucket,
+        because no condition bounds a list. Metadata of the bucket comes with it.
+        """
         return [
             gcp.storage.BucketIAMMember(
                 f"{name}-{user}-{what}",
                 bucket=self.bucket_name,
                 role=role,
                 member=identity.iam_member(self.project_number),
+                condition=self._in_folder() if what == "objects" else None,
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for users, roles in ((writers, _WRITER_ROLES), (readers, _READER_ROLES))
             for user, identity in users.items()
             for what, role in roles.items()
         ]
+
+    def _in_folder(self) -> gcp.storage.BucketIAMMemberConditionArgs | None:
+        """The condition that an object is in a folder of this stack. None where it has the whole bucket.
+
+        In a bucket with real folders these are resources too (assumption folder-in-condition).
+        """
+        if not self.prefix:
+            return None
+        inside = [
+            pulumi.Output.concat(
+                'resource.name.startsWith("projects/_/buckets/', self.bucket_name, f'/{kind}/{prefix}")'
+            )
+            for prefix in (self.prefix, *self.more_prefixes)
+            for kind in ("objects", "folders")
+        ]
+        return gcp.storage.BucketIAMMemberConditionArgs(
+            title="folder of the stack", expression=pulumi.Output.all(*inside).apply(" || ".join)
+        )
 
 
 class BucketArgs(Args):
@@ -176,9 +201,10 @@ class ExistingBucketArgs(Args):
         project: Project of the stack. The bucket may be in another.
         bucket_name: Name of the bucket.
         folder: Name of the folder with the runs of this stack.
-        writers: Identities that read and write objects, anywhere in the bucket. The key becomes part of the
-            binding's name.
+        writers: Identities that read and write objects in the folder. The key becomes part of the binding's
+            name.
         readers: Identities that can only read objects, keyed like `writers`.
+        more_folders: Further folders that all of them reach.
     """
 
     project: pulumi.Input[str]
@@ -186,6 +212,7 @@ class ExistingBucketArgs(Args):
     folder: str
     writers: Mapping[str, Identity]
     readers: Mapping[str, Identity] = field(default_factory=dict)
+    more_folders: Sequence[str] = ()
 
 
 class ExistingBucket(Storage[ExistingBucketArgs]):
@@ -198,6 +225,7 @@ class ExistingBucket(Storage[ExistingBucketArgs]):
         self.bucket_name = pulumi.Output.from_input(args.bucket_name)
         self.name_in_command = args.bucket_name
         self.prefix = f"{args.folder}/"
+        self.more_prefixes = [f"{folder}/" for folder in args.more_folders]
         accounts = [*args.writers.values(), *args.readers.values()]
         pods = [account.access for account in accounts if isinstance(account, ServiceAccount)]
         if pods:

@@ -83,6 +83,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             folder=folder,
             writers={},
             readers={"serving": platform.account},
+            # The base model of an adapter lies beside the runs.
+            more_folders=[f"{folder.rpartition('/')[0]}/weights".lstrip("/")],
         ),
     )
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]

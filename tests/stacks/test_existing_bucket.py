@@ -115,3 +115,31 @@ def test_a_wrong_bucket_is_one_message(settings: dict[str, str], words: str) -> 
     }
     (message,) = problems(values)
     assert message.startswith("bucket: ") and words in message
+
+
+@pytest.mark.parametrize("stack", WITH_BUCKET)
+def test_the_accounts_of_a_stack_reach_its_own_folder_alone(stack: str) -> None:
+    bindings = [
+        resource.inputs
+        for resource in plans.of_type(in_the_bucket(stack), ":BucketIAMMember")
+        if resource.inputs["bucket"] == NAME and resource.inputs["role"].startswith("roles/storage.object")
+    ]
+    assert bindings
+    for binding in bindings:
+        parts = binding["condition"]["expression"].split(" || ")
+        assert all(
+            re.fullmatch(rf'resource.name.startsWith\("projects/_/buckets/{NAME}/\w+/{stack}/.*"\)', part)
+            for part in parts
+        ), binding
+
+
+def test_a_server_reaches_its_run_and_the_base_models_alone() -> None:
+    run = f"gs://{NAME}/team/mine"
+    plan = plans.shipped("serve", servedRun=run)
+    (binding,) = [
+        resource.inputs
+        for resource in plans.of_type(plan, ":BucketIAMMember")
+        if resource.inputs["role"] == "roles/storage.objectViewer"
+    ]
+    folders = re.findall(r"/objects/([^\"]+)", binding["condition"]["expression"])
+    assert folders == ["team/mine/", "team/weights/"]
