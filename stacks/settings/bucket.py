@@ -21,7 +21,9 @@ class Bucket(ConfigModel):
         pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$",
         examples=["gs://MY_BUCKET"],
         description="A bucket that exists, in place of one of the stack's own. The runs are in its folder "
-        "with the stack's name. `pulumi destroy` deletes neither the bucket nor a run.",
+        "with the stack's name. `pulumi destroy` deletes neither the bucket nor a run. On a stack that is up "
+        "the stack's own bucket goes, with everything that runs have written: copy the runs first. If the "
+        "last `up` had `forceDestroy` false, the engine refuses that before anything is deleted.",
     )
     bucket_name: Annotated[
         str | None,
@@ -32,7 +34,7 @@ class Bucket(ConfigModel):
         None,
         description="Name of the bucket. By default Pulumi generates a unique name. Another name on a stack "
         "that is up replaces the bucket: the old bucket is deleted first, with everything that runs have "
-        "written. With `forceDestroy` false that fails.",
+        "written. With `forceDestroy` false that fails. If the setting is removed, the bucket keeps its name.",
     )
 
     @rule("bucketName")

@@ -35,6 +35,10 @@ MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
     ({"serve": "hub"}, "kmsKey"),
     ({"serve": "hub"}, "registry"),
 ]
+# Settings of the build, which a stack with `imageUri` does not have.
+OF_THE_BUILD: Final = ("accounts.build", "buildPool", "buildRegion", "extraRequirements", "imageUri")
+# `bucket` takes the place of the stack's own bucket, which is then not `forceDestroy`, and so protected.
+REFUSED: Final = ("bucket",)
 # One of each kind, in the stacks where they cost least. All others take minutes.
 QUICK: Final = {
     ("serve", "", "egress"),
@@ -91,7 +95,10 @@ def changes(
     stack: str, context: Mapping[str, str], key: str
 ) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """Settings before and after a change, for every valid value of a key."""
-    before = {**plans.known_settings(stack, **plans.STANDING_SETTINGS), **needed(stack, key), **context}
+    standing = plans.known_settings(stack, **plans.STANDING_SETTINGS)
+    if key in OF_THE_BUILD:
+        standing.pop("imageUri", None)
+    before = {**standing, **needed(stack, key), **context}
     for value in values_for(stack, key, context):
         yield before, {**before, key: value}
     if key in CHANGES:
@@ -102,7 +109,8 @@ def changes(
 def parameters() -> Iterator[Any]:
     for stack in plans.STACKS:
         keys = keys_of(stacks.scenario_modules()[stack].Settings)
-        alone = [({}, key) for key in sorted(keys) if key != "scenario" and not is_secret(keys[key])]
+        left_out = {"scenario", *REFUSED, *(key for key in keys if is_secret(keys[key]))}
+        alone = [({}, key) for key in sorted(keys.keys() - left_out)]
         for context, key in (*alone, *MEETINGS):
             if keys.keys() >= {*context, key}:
                 case = (stack, next(iter(context), ""), key)
