@@ -34,7 +34,7 @@ class Bucket(ConfigModel):
         None,
         description="Name of the bucket. By default Pulumi generates a unique name. Another name on a stack "
         "that is up replaces the bucket: the old bucket is deleted first, with everything that runs have "
-        "written. With `forceDestroy` false that fails. If the setting is removed, the bucket keeps its name.",
+        "written. With `forceDestroy` false that fails. Without the setting the bucket keeps its name.",
     )
 
     @rule("bucketName")
