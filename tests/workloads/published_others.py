@@ -78,7 +78,16 @@ PICTURES = (
         name="Qwen/Qwen3-VL-8B-Instruct",
         template="qwen3_vl",
         kind="Qwen3VLConfig",
-        settings=TINY["Qwen3-VL"][2],
+        # Its text part says nothing of tied weights.
+        settings=TINY["Qwen3-VL"][2]
+        | UNTIED
+        | {
+            "text_config": {
+                name: value
+                for name, value in TINY["Qwen3-VL"][2]["text_config"].items()
+                if name != "tie_word_embeddings"
+            }
+        },
     ),
     Family(
         title="Mistral Small 3.1",

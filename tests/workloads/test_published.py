@@ -27,6 +27,7 @@ QUICK = (
     "meta-llama/Llama-4-Scout-17B-16E-Instruct (text)",
     "Qwen/Qwen2.5-7B (base, with the template of the family)",
     "Qwen/Qwen3.5-35B-A3B",
+    "Qwen/Qwen3-VL-8B-Instruct",
     "nvidia/Nemotron-Mini-4B-Instruct",
     "SmallDoge/Doge-160M-Instruct",
 )
