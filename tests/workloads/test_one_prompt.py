@@ -177,11 +177,23 @@ def resolved_by_vllm(template: str) -> set[str]:
     return find_undeclared_variables(environment.parse(template))
 
 
+def write_model(form: str, tmp_path: Path) -> Path:
+    model = make_published(FAMILIES[FEW], tmp_path / "model")
+    (model / "chat_template.jinja").write_text(known()[form])
+    return model
+
+
+def test_a_server_of_trained_weights_asks_as_the_run_did(tiny: Path, tmp_path: Path) -> None:
+    training = {"packing": False}
+    assert start(recipe_of(write_model("QwQ", tmp_path), tiny, tmp_path, training=training, lora=None)) == 0
+    text = (tmp_path / "store/mine/model/chat_template.jinja").read_text()
+    assert known()["QwQ"] in text and "{% set asked_prompt %}" in text
+
+
 @pytest.mark.parametrize("form", ["QwQ", "qwen3_6"])
 def test_a_server_of_the_result_asks_as_the_run_did(form: str, tiny: Path, tmp_path: Path) -> None:
     """Its adapter has the chat template beside it, and the merged model has it among its own files."""
-    model = make_published(FAMILIES[FEW], tmp_path / "model")
-    (model / "chat_template.jinja").write_text(known()[form])
+    model = write_model(form, tmp_path)
     assert start(recipe_of(model, tiny, tmp_path, training={"packing": False, "result": "model"})) == 0
     run = tmp_path / "store/mine"
     assert main(["merge", str(run), str(tmp_path / "merged")]) == 0

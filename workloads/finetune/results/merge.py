@@ -17,7 +17,7 @@ from finetune.model.loading import (
     without_router_scores,
 )
 from finetune.model.quantized import method
-from finetune.results.template import keep_template
+from finetune.results.template import keep_template, template_beside
 from finetune.rows.stops import add_stop, end_of_reply, short_prompt, short_row, stops
 from finetune.settings.sections import Model
 from finetune.settings.templates import template_text
@@ -79,7 +79,7 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
         change = _distance(trained, _predicted(adapted, tokenizer))
     merged = adapted.merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
-    written = complete_model(model, published, adapter, target, device)
+    written = complete_model(model, published, template_beside(adapter), target, device)
     distance = _distance(trained, _predicted(written, tokenizer))
     if distance > max(NOISE, 2 * change):
         raise InputError(
@@ -104,12 +104,14 @@ def _distance(expected: "torch.Tensor", other: "torch.Tensor") -> float:
     return float((expected.exp() * (expected - other)).sum(-1).mean())
 
 
-def complete_model(model: Model, published: Path, trained: Path, target: Path, device: "torch.device") -> Any:
+def complete_model(
+    model: Model, published: Path, asked: str | None, target: Path, device: "torch.device"
+) -> Any:
     """Give written weights the base model's configuration and its tokenizer. Try the result and return it.
 
-    The chat template is the recipe's, if it names one, and asks like the template beside the trained
-    weights. The other files stay as they were published, because the server's version of transformers
-    may be another than this one. The index of the weights is written anew.
+    The chat template is the recipe's, if it names one, and asks like the template `asked`, which the weights
+    were trained with. The other files stay as they were published, because the server's version of
+    transformers may be another than this one. The index of the weights is written anew.
     """
     for pattern in MODEL_FILES:
         for file in published.glob(pattern):
@@ -121,7 +123,7 @@ def complete_model(model: Model, published: Path, trained: Path, target: Path, d
         # The form of older processors.
         (target / "chat_template.json").unlink(missing_ok=True)
         (target / "chat_template.jinja").write_text(template_text(model.chat_template))
-    keep_template(trained, target)
+    keep_template(asked, target)
     add_stop(load_processor(str(target), pictures=False), target)
     return verify_model(target, published, device)
 

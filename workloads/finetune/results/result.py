@@ -7,6 +7,7 @@ from finetune.model.all_weights import load_saved, save_whole
 from finetune.model.loading import load_adapted
 from finetune.results.check import Check
 from finetune.results.merge import complete_model, merge_adapter
+from finetune.results.template import template_of
 from finetune.results.weights import keep_base
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder, adapter_in
@@ -43,6 +44,7 @@ def publish_result(
     arguments: "TrainingArguments",
     summary: dict[str, Any],
     check: Check,
+    processor: Any,
 ) -> None:
     """Publish adapter or model, or both, from rank 0. Call it on every rank.
 
@@ -54,6 +56,7 @@ def publish_result(
         model: The trained model, if it is in memory.
         summary: Content of the run's COMPLETE.json.
         check: Is asked of what is published, and kept.
+        processor: The model's processor or tokenizer, whose chat template the result has.
     """
     folder, first = Path(str(arguments.output_dir), "model"), arguments.process_index == 0
     if not recipe.lora and model is not None:
@@ -68,7 +71,8 @@ def publish_result(
         if not recipe.lora and model is None:
             save_whole(load_saved(recipe.model, trained, arguments.device), folder)
         if not recipe.lora:
-            check.ask(complete_model(recipe.model, published, trained, folder, arguments.device))
+            asked = template_of(processor)
+            check.ask(complete_model(recipe.model, published, asked, folder, arguments.device))
         elif recipe.training.result == "model":
             check.ask(merge_adapter(recipe.model, published, trained, folder, arguments.device))
         else:

@@ -9,15 +9,25 @@ from finetune.rows.thinking import settle
 FILE = "chat_template.jinja"
 
 
-def keep_template(trained: Path, target: Path) -> None:
+def template_beside(adapter: Path) -> str | None:
+    """The chat template in the directory of an adapter. An older version wrote none."""
+    file = adapter / FILE
+    return file.read_text() if file.is_file() else None
+
+
+def template_of(processor: Any) -> str | None:
+    """The chat template of a processor or of a tokenizer, the default one of several."""
+    return _default(getattr(processor, "tokenizer", processor).chat_template)
+
+
+def keep_template(asked: str | None, target: Path) -> None:
     """Give a model the chat template that it was trained with, if that is another than its base's.
 
     Args:
-        trained: Directory of a checkpoint or of an adapter, with the tokenizer's files.
-        target: Directory of the model, with the base model's.
+        asked: The template, None for the base model's.
+        target: Directory of the model, with the base model's files.
     """
-    file = trained / FILE
-    if not file.is_file() or (asked := file.read_text()) == _default(_tokenizer(target).chat_template):
+    if not asked or asked == _default(_tokenizer(target).chat_template):
         return
     for thinks in (False, True):
         settled = _tokenizer(target)

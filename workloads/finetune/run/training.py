@@ -143,7 +143,7 @@ def _train(
     if outcome.finished:
         summary = _summary(recipe, run, outcome, prepared)
         check = Check(recipe, run, test_rows or rows, prepared.processor)
-        publish_result(recipe, run, published, trained, model, arguments, summary, check)
+        publish_result(recipe, run, published, trained, model, arguments, summary, check, prepared.processor)
     return outcome
 
 
