@@ -206,6 +206,25 @@ def test_the_published_adapter_is_whole_and_loads_on_the_base_model(resumed: Pat
     assert not torch.allclose(before, after, atol=1e-3)
 
 
+def test_a_sharded_model_gives_its_check_what_base_and_adapter_give_in_one_process(
+    resumed: Path, tiny: Path
+) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForImageTextToText
+
+    base = AutoModelForImageTextToText.from_pretrained(tiny / "model", dtype=torch.float32)
+    model = PeftModel.from_pretrained(base, str(resumed / "mine/adapter")).eval()
+    rows = json.loads((resumed / "mine/check.json").read_text())["rows"]
+    assert len(rows) == 3
+    for row in rows:
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([[*row["prompt"], *row["reply"]]])).logits[0]
+        logprobs = logits[len(row["prompt"]) - 1 : -1].log_softmax(-1)
+        expected = logprobs.gather(1, torch.tensor(row["reply"])[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(row["logprobs"]), expected, atol=1e-3, rtol=0)
+
+
 def test_a_run_cut_off_before_it_was_published_is_published_out_of_its_last_checkpoint(resumed: Path) -> None:
     assert losses(resumed / "unpublished") == losses(resumed / "undisturbed")
     expected, weights = adapter(resumed / "undisturbed"), adapter(resumed / "unpublished")
