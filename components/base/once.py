@@ -60,4 +60,12 @@ def _message_or_traceback(limit: int | None = None, chain: bool = True) -> str:
     The server reports the traceback of every error. An `OnceError` is complete without one.
     """
     error = sys.exc_info()[1]
-    return str(error) if isinstance(error, OnceError) else _format_exc(limit, chain)
+    return visible_text(str(error)) if isinstance(error, OnceError) else _format_exc(limit, chain)
+
+
+def visible_text(text: str) -> str:
+    """The text, with codes in place of control characters: a part of it may come from a bucket."""
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else ascii(character)[1:-1]
+        for character in text
+    )

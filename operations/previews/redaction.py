@@ -37,6 +37,17 @@ _TOKENS: Final = tuple(
         r"(?:AKIA|ASIA)[A-Z0-9]{16}",  # AWS
         r"[\w~.-]{3}[78]Q~[\w~.-]{31,34}",  # secret of an Azure application
         r"npm_[A-Za-z0-9]{30,}",
+        r"(?<![A-Za-z0-9])nvapi-[\w-]{30,}",  # NVIDIA's NGC
+        r"(?<![A-Za-z0-9])dapi[0-9a-f]{32}(?:-\d)?",  # Databricks
+        r"(?<![A-Za-z0-9])hv[bs]\.[\w-]{20,}",  # HashiCorp Vault
+        r"(?<![A-Za-z0-9])r8_[A-Za-z0-9]{30,}",  # Replicate
+        r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{30,}",  # Groq
+        r"(?<![A-Za-z0-9])glsa_[A-Za-z0-9]{30,}_[0-9a-f]{8}",  # Grafana
+        r"(?<![A-Za-z0-9])glc_[A-Za-z0-9+/]{30,}={0,2}",
+        r"ATATT3[\w=-]{50,}",  # Atlassian
+        r"(?<![A-Za-z0-9])sntr[yu]s_[\w+/=]{30,}",  # Sentry
+        r"(?<=/api/webhooks/)\d{15,}/[\w-]{30,}",  # Discord
+        r"(?<=\.webhook\.office\.com/webhookb2/)[\w@/-]{30,}",  # Teams
         r"pypi-[\w-]{50,}",
         r"dckr_(?:oat|pat)_[\w-]{20,}",  # Docker Hub
         r"xox[a-z]-[\w-]{10,}|xapp-\d-[\w-]{10,}",  # Slack

@@ -85,7 +85,7 @@ def drawn(report: Report, now: datetime) -> RenderableType:
     table = folding(title, "what", "name", "state", "", "why")
     remedies: dict[str, list[Line]] = {}
     for line in report.lines:
-        state = Text(line.state, style=_STYLES[line.health])
+        state = Text(visible(line.state), style=_STYLES[line.health])
         why = line.why.text if line.why else ""
         table.add_row(line.kind, cell(line.name), state, cell(line.detail), cell(why))
         if line.why and line.why.remedy:

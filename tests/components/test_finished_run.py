@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cloud.credentials import NO_SETTINGS
-from components.base.once import OnceError
+from components.base.once import OnceError, _message_or_traceback
 from components.finished_run import FinishedRunProvider
 from components.finished_run.lookup import look_up
 from rehearsal.fakes.finished_run import write_run
@@ -284,3 +284,14 @@ def test_without_keep_an_update_to_an_unfinished_run_fails(buckets: Buckets, run
     served = looker.create(asked).outs or {}
     with pytest.raises(OnceError, match="there is no run"):
         looker.update("", served, {**asked, "run": "mine/other"})
+
+
+def test_escape_codes_of_a_run_are_visible_in_what_the_engine_prints(buckets: Buckets, run: Path) -> None:
+    complete = json.loads((run / "COMPLETE.json").read_text())
+    (run / "COMPLETE.json").write_text(json.dumps({**complete, "not_good": "\x1b[31mred\x07"}))
+    try:
+        look(buckets)
+    except OnceError:
+        text = _message_or_traceback()
+    assert "\\x1b[31mred\\x07" in text
+    assert text.isprintable()

@@ -34,6 +34,15 @@ TOKENS = [
     "pypi-" + "AgEIcHlwaS5vcmc" + "a1B2c3D4" * 8,
     "dckr_pat_" + "a1B2c3D4-_" * 3,
     "sk" + "_live_" + "a1B2c3D4" * 4,
+    "nvapi" + "-" + "a1B2c3D4" * 8,
+    "dapi" + "01ab" * 8,
+    "hvs" + "." + "a1B2c3D4" * 8,
+    "r8" + "_" + "a1B2c3D4" * 5,
+    "gsk" + "_" + "a1B2c3D4" * 7,
+    "glsa" + "_" + "a1B2c3D4" * 4 + "_01abcdef",
+    "glc" + "_" + "a1B2c3D4" * 8,
+    "ATATT3" + "xFfGF0" + "a1B2c3D4" * 8,
+    "sntrys" + "_" + "a1B2c3D4" * 8,
 ]
 # What must be gone: of a token the second half, where a prefix may stay.
 PLANTED = [
@@ -52,6 +61,8 @@ PLANTED = [
     ("WANDB_API_KEY=" + "01ab" * 10, "01ab01ab01ab"),
     ("https://me:" + "opaque-password@registry.example/simple", "opaque-password"),
     ("https://hooks.slack.com/services/" + "T0A1B2C3/B0A1B2C3/" + "opaque0123", "opaque0123"),
+    ("https://discord.com/api/webhooks/" + "123456789012345678/" + "a1B2c3D4" * 8, "a1B2c3D4a1B2"),
+    ("https://team.webhook.office.com/webhookb2/" + "0a1b2c3d-" * 4 + "@0a1b/opaque0123", "opaque0123"),
     ("aws_secret_access_key = " + "opaqueaB1/" * 4, "opaqueaB1/opaqueaB1"),
     ('AWS_SECRET_ACCESS_KEY="' + "opaqueaB1/" * 4 + '"', "opaqueaB1/opaqueaB1"),
     ("secret: " + "opaqueaB1+" * 4, "opaqueaB1+opaqueaB1"),

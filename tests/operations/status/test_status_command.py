@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,13 @@ def test_follow_shows_one_look_after_the_other_until_it_is_interrupted() -> None
     assert command.watch(lambda: next(reports), console, pause) == 1
     shown = console.export_text()
     assert "starting" in shown and "failed" in shown
+
+
+def test_escape_codes_of_a_status_are_visible() -> None:
+    odd = Line(kind="job", name="j\x1b[2J", state="\x9b2Jgone", detail="\u202eback")
+    report = Report(stack="s", lines=(odd,), progress=None, unseen=())
+    console = Console(record=True, width=100, file=StringIO())
+    console.print(command.drawn(report, datetime.now(UTC)))
+    shown = console.export_text()
+    assert r"\x9b2Jgone" in shown and r"\x1b[2J" in shown
+    assert "\x9b" not in shown and "\u202e" not in shown
