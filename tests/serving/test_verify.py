@@ -22,6 +22,7 @@ from operations.serving.connection import Connection
 from operations.serving.server import ServedModel
 from rehearsal.control_plane.api import until
 from rehearsal.running_pods.surroundings import REAL_SERVER
+from tests.serving.visits import Visit
 
 # The model on the Hub by the run. All have a part for pictures.
 MODELS: Final = {"sql": "model", "gemma-4": "gemma-4-31b"}
@@ -30,6 +31,18 @@ AS_TEXT: Final = "--chat-template-content-format=string"
 BROKEN: Final = ("zero", "prefix", "other")
 _PORT: Final = 8001
 _START: Final = 1500.0  # seconds. On two idle cores it takes one or two minutes
+
+
+def test_the_command_finds_what_the_stack_serves_the_same(visit: Visit) -> None:
+    assert visit.verified
+    if visit.shape.stack == "l4-kueue":
+        assert visit.verified.returncode == 2
+        assert "serves a model of the Hub" in visit.verified.stderr
+        return
+    findings = json.loads(visit.verified.stdout)["findings"]
+    assert (visit.verified.returncode, {item["level"] for item in findings}) == (0, {"ok"}), findings
+    steps = {"listed", "same", "prompt"}
+    assert {item["topic"] for item in findings} == (steps | {"adapter"} if visit.shape.adapter else steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from rehearsal.running_pods.surroundings import Surroundings
 from rehearsal.session import Rehearsal
 from tests import plans
 from tests.operations.forwarding_cluster import ForwardingCluster, plant_server
+from tests.operations.google_buckets import GoogleBuckets
 from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 from tests.serving.shapes import Shape, served_name
 
@@ -75,6 +76,7 @@ class Visit:
         unanswered: The queries of the stack's dashboard about its servers that Prometheus has no answer to.
         asked_of_the_hub: The paths that the server asked the Hub for, from its start to its end.
         typed: What `python -m operations ask` prints for the prompts.
+        verified: What `python -m operations verify` prints.
         last: The requests of sixteen clients, from before the server's end until it answers no more.
         sigterm: When SIGTERM was sent to it.
         exit_code: How it ended.
@@ -93,6 +95,7 @@ class Visit:
     unanswered: list[str] = field(default_factory=list)
     asked_of_the_hub: list[str] = field(default_factory=list)
     typed: list[CompletedProcess[str]] = field(default_factory=list)
+    verified: CompletedProcess[str] | None = None
     last: list[Request] = field(default_factory=list)
     sigterm: float = 0.0
     exit_code: int | None = None
@@ -116,7 +119,7 @@ def visited(shape: Shape, around: Surroundings, tuned: Path) -> Visit:
         until(lambda: f"a ready server: {log.read_text()[-3000:]}", lambda: _is_ready(pod, log), _START)
         with _observed(visit, rehearsal, pod, tuned):
             _ask(visit, f"http://{pod.address}:{_PORT}")
-        visit.typed = [*_typed(visit, rehearsal, pod)]
+        *visit.typed, visit.verified = _typed(visit, rehearsal, pod, around)
         _end(visit, pod)
         visit.asked_of_the_hub = list(around.hub.requests)
     finally:
@@ -184,25 +187,30 @@ def _ask(visit: Visit, address: str) -> None:
     visit.metrics = urllib3.request("GET", f"{address}/metrics").data.decode()
 
 
-def _typed(visit: Visit, rehearsal: Rehearsal, pod: Pod) -> Iterator[CompletedProcess[str]]:
-    """Asks with the operator's command: through the port of a pod, or at the address of an instance."""
+def _typed(
+    visit: Visit, rehearsal: Rehearsal, pod: Pod, around: Surroundings
+) -> Iterator[CompletedProcess[str]]:
+    """The operator's commands: through the port of a pod, or at the address of an instance."""
     template = next(iter(rehearsal.cloud.of_type("kubernetes:apps/v1:Deployment")), None)
     labels = template.inputs["spec"]["selector"]["matchLabels"] if template else {}
     pods = f"/api/v1/namespaces/{pod.tree['metadata']['namespace']}/pods"
     environment = os.environ | {"PULUMI_BACKEND_URL": f"file://{rehearsal.backend}"}
-    command = [sys.executable, "-m", "operations", "ask", "--stack", visit.shape.stack]
+    form, prompts = visit.shape.form, visit.expected["prompts"]
+    questions = [["--as-is", it] if form is None else [it.removeprefix(form)] for it in prompts]
     with (
+        GoogleBuckets(around.buckets.folder) as google,
         ForwardingCluster({f"{pods}/server:{_PORT}": (pod.address, _PORT)}) as cluster,
         TemporaryDirectory() as folder,
     ):
         plant_server(cluster, pods, "server", **labels)
         reach = ["--kubeconfig", str(cluster.kubeconfig(Path(folder)))]
         reach = reach if labels else ["--url", f"http://{pod.address}:{_PORT}"]
-        for prompt in visit.expected["prompts"]:
-            form = visit.shape.form
-            question = ["--as-is", prompt] if form is None else [prompt.removeprefix(form)]
+        for name, *more in (
+            *(["ask", *question] for question in questions),
+            ["verify", "--json", "--endpoint", google.address],
+        ):
             yield subprocess.run(
-                [*command, *reach, *question],
+                [sys.executable, "-m", "operations", name, "--stack", visit.shape.stack, *reach, *more],
                 env=environment,
                 cwd=ROOT,
                 capture_output=True,
