@@ -109,7 +109,7 @@ def add_processor(path: Path) -> None:
         Gemma4VideoProcessor,
     )
 
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(path)
     Gemma4Processor(
         feature_extractor=Gemma4AudioFeatureExtractor(),
         image_processor=Gemma4ImageProcessorPil(),

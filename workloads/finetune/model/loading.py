@@ -221,12 +221,12 @@ def load_processor(
 
     kind = AutoProcessor if pictures else AutoTokenizer
     try:
-        processor = kind.from_pretrained(name, revision=revision, **FROM_DISK)
+        processor: Any = kind.from_pretrained(name, revision=revision, **FROM_DISK)
         rows = vocabulary(AutoConfig.from_pretrained(name, revision=revision, **FROM_DISK))
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
         raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error
-    tokenizer = getattr(processor, "tokenizer", processor)
+    tokenizer: Any = getattr(processor, "tokenizer", processor)
     if template:
         processor.chat_template = tokenizer.chat_template = template_text(template)
     _set_padding(tokenizer, rows)
