@@ -311,7 +311,7 @@ class GoodProject:
     def served_run(self) -> None:
         """A finished run with a merged model of 2 GB, in the bucket that a rehearsal of `serve` names."""
         sizes = {"model.safetensors": 2_000_000_000}
-        files = {"run.json": {"recipe": {}}, "COMPLETE.json": {"model": sizes}}
+        files = {"run.json": {"recipe": {}}, "COMPLETE.json": {"model": sizes}, "config.json": {}}
         items = [
             {"name": f"gemma-3-4b-sql-0a1b2c3d/model/{name}", "size": str(size)}
             for name, size in sizes.items()

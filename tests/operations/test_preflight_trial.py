@@ -14,7 +14,7 @@ from tests.neutral_stacks import NEUTRAL
 from tests.operations.conftest import HF_TOKEN, Command
 from tests.operations.good_project import GoodProject
 from tests.operations.google_server import GoogleServer
-from tests.stacks.configuration import load
+from tests.stacks.configuration import A4_RAY, load
 from trial.__main__ import make_parser
 
 PASSED = "mine passed its trial: 9 CPU seconds, 1.2 GiB of memory at most; a trial cannot see: speed"
@@ -60,7 +60,7 @@ def test_the_token_is_in_the_environment_alone(tried: Callable[[str], list[str]]
 
 
 def test_the_command_has_the_recipe_and_its_values() -> None:
-    training = load({"llm-stacks:recipeSet": '{"training.seed": "7"}'}).training
+    training = load({**A4_RAY, "llm-stacks:recipeSet": '{"training.seed": "7"}'}).training
     options = make_parser().parse_args(training.trial_command[3:])
     assert (options.recipe, options.overrides) == ("gemma-3-4b-vision", ["training.seed=7"])
 
