@@ -12,7 +12,7 @@ from components.base.once import OnceError, OnceProvider
 # What the look-up finds, see `components.finished_run.lookup.result_of`.
 _RESULTS: Final = (
     *("folder", "kind", "base", "base_folder", "rank", "length", "template"),
-    *("system", "prompt"),
+    *("system", "prompt", "pictures"),
 )
 # `up` stops at the look-up, so a stack that is new and serves its own run would never train it.
 _TRAIN_FIRST: Final = (
@@ -99,6 +99,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         template: File in `kind` with the chat template of an adapter, empty for that of its base.
         system: System message of the rows that the run was trained on, empty for none.
         prompt: Their user message with placeholders for fields, empty if the rows are conversations.
+        pictures: Whether the rows have pictures.
     """
 
     bucket: pulumi.Output[str]
@@ -111,6 +112,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     template: pulumi.Output[str]
     system: pulumi.Output[str]
     prompt: pulumi.Output[str]
+    pictures: pulumi.Output[bool]
 
     def __init__(
         self, name: str, inputs: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None

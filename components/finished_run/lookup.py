@@ -104,10 +104,11 @@ def _served(
     return _whole_model(props, files, _EXPORT, None, bytes_per_weight=4)
 
 
-def _question_form(record: Mapping[str, Any]) -> dict[str, str]:
+def _question_form(record: Mapping[str, Any]) -> dict[str, str | bool]:
     """How the rows asked that the run was trained on. MaxText trains on texts, which ask nothing."""
     data = record.get("recipe", {}).get("data") or {}
-    return {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
+    form = {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
+    return form | {"pictures": bool(data.get("image"))}
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any] | None:

@@ -160,8 +160,8 @@ def _asked(connection: Connection, name: str, rows: Sequence[Row]) -> Finding:
                 f"{len(row.prompt)}, the same up to token {at}"
             )
             remedy = (
-                "its chat template is another, or has other arguments: try "
-                "--chat-template-content-format=string in vllmArguments, or see --chat-template of vLLM"
+                "its chat template is another, or has other arguments: see --chat-template and "
+                "--chat-template-content-format of vLLM"
             )
             return problem(text, remedy, "prompt")
     return fine("the server makes the prompts that were trained", topic="prompt")

@@ -226,8 +226,9 @@ def _service(
     depends_on: list[pulumi.Resource],
 ) -> CloudRunService:
     served_name = ("--served-model-name", settings.training.recipe_name)
+    contents = vllm.contents(pictures=bool(settings.training.trained_recipe.data.image))
     arguments = settings.serving.arguments_of_vllm(
-        f"{vllm.RUN_FOLDER}/model", vllm.SAFETENSORS, *vllm.CLOUD_RUN_ARGUMENTS, *served_name
+        f"{vllm.RUN_FOLDER}/model", vllm.SAFETENSORS, *vllm.CLOUD_RUN_ARGUMENTS, *contents, *served_name
     )
     command = ["vllm", "serve", *arguments]
     return CloudRunService(

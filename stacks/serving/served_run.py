@@ -76,12 +76,13 @@ def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
     lookup = run.lookup
 
     def command(results: list[Any]) -> list[str]:
-        *model, length = results
-        return serving.arguments_of_vllm(*_arguments(*model), *vllm.gke_arguments(gpus, int(length)))
+        *model, pictures, length = results
+        own = [*_arguments(*model), *vllm.contents(pictures=pictures)]
+        return serving.arguments_of_vllm(*own, *vllm.gke_arguments(gpus, int(length)))
 
     place = (lookup.bucket, lookup.folder, lookup.kind)
     adapter = (lookup.base, lookup.base_folder, lookup.rank, lookup.template)
-    arguments = pulumi.Output.all(*place, *adapter, lookup.length).apply(command)
+    arguments = pulumi.Output.all(*place, *adapter, lookup.pictures, lookup.length).apply(command)
     return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
 
 

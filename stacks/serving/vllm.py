@@ -85,6 +85,15 @@ def streamed(address: str, name: str) -> list[str]:
     return [address, "--load-format=runai_streamer", f"--served-model-name={name}"]
 
 
+def contents(*, pictures: bool) -> list[str]:
+    """The form in which the chat template gets the contents of a conversation: as in the run's training.
+
+    vLLM makes a list of parts of every text if the template takes one, and Gemma 4's template then writes
+    another blank behind a system message. Rows without pictures are trained as texts.
+    """
+    return [] if pictures else ["--chat-template-content-format=string"]
+
+
 def gke_arguments(gpus: int, length: int = GKE_LENGTH) -> list[str]:
     """The arguments of a server on GKE that spreads its model over `gpus` GPUs.
 

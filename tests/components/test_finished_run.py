@@ -74,7 +74,15 @@ def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
     base = {"base": "", "base_folder": "", "rank": 0, "template": ""}
     served = {"folder": RUN, "kind": "model", **base, "length": 8192}
-    assert look(buckets) == {**served, "system": "Answer with a query.", "prompt": "{schema}\n{question}"}
+    asked = {"system": "Answer with a query.", "prompt": "{schema}\n{question}", "pictures": False}
+    assert look(buckets) == {**served, **asked}
+
+
+def test_a_run_of_pictures_says_so(buckets: Buckets, run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    record["recipe"]["data"]["image"] = "picture"
+    (run / "run.json").write_text(json.dumps(record))
+    assert look(buckets)["pictures"] is True
 
 
 def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(

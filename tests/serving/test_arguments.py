@@ -21,7 +21,8 @@ def test_no_option_is_unknown_to_the_release_of_the_image() -> None:
     known = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", shown))
     serving = vllm.Vllm.model_construct(vllm_arguments=())
     words = serving.arguments_of_vllm(
-        "m", vllm.SAFETENSORS, *vllm.gke_arguments(2), *vllm.CLOUD_RUN_ARGUMENTS
+        *("m", vllm.SAFETENSORS, *vllm.gke_arguments(2), *vllm.CLOUD_RUN_ARGUMENTS),
+        *vllm.contents(pictures=False),
     )
     own = {word.partition("=")[0] for word in words if word.startswith("-")}
     refused = set(" ".join([*vllm.STACKS_OPTIONS, *vllm.UNSAFE_OPTIONS]).split())

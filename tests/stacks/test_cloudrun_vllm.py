@@ -345,3 +345,12 @@ def test_a_service_that_is_not_there_has_no_chart_and_no_alert() -> None:
     plan = plans.shipped(STACK, serve="nothing", alertEmail="somebody@example.com")
     assert "Instances" not in charts(plan)
     assert [policy.name for policy in plans.of_type(plan, ":AlertPolicy")] == [f"{STACK}-execution-failed"]
+
+
+@pytest.mark.parametrize(("recipe", "texts"), [("gemma-3-1b-emoji", True), ("gemma-3-4b-vision", False)])
+def test_the_chat_template_gets_texts_as_in_the_training_unless_rows_have_pictures(
+    recipe: str, texts: bool
+) -> None:
+    plan = plans.shipped(STACK, recipe=recipe, recipeSet='{"training": {"result": "model", "batch_size": 1}}')
+    command = container(revision(plan))["commands"]
+    assert ("--chat-template-content-format=string" in command) is texts

@@ -1,5 +1,6 @@
 """A finished run that is served: by the stack `serve`, by the stack that trained it, or not any more."""
 
+import json
 import shutil
 from typing import Any
 
@@ -70,6 +71,23 @@ def test_a_server_takes_as_many_tokens_as_its_model() -> None:
         rehearsal.configure({"servedRun": f"gs://{NEWER}"})
         rehearsal.up()
         assert "--max-model-len=8192" in arguments(rehearsal)
+
+
+AS_TEXT = "--chat-template-content-format=string"
+
+
+def test_the_chat_template_gets_texts_as_in_the_training_unless_rows_have_pictures() -> None:
+    with Rehearsal("serve") as rehearsal:
+        rehearsal.up()
+        assert AS_TEXT in arguments(rehearsal)
+        newer = run_in(rehearsal, NEWER)
+        write_run(newer)
+        record = json.loads((newer / "run.json").read_text())
+        record["recipe"]["data"]["image"] = "picture"
+        (newer / "run.json").write_text(json.dumps(record))
+        rehearsal.configure({"servedRun": f"gs://{NEWER}"})
+        rehearsal.up()
+        assert AS_TEXT not in arguments(rehearsal)
 
 
 @pytest.mark.parametrize(
