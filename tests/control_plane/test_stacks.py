@@ -120,7 +120,9 @@ def test_what_somebody_else_made_is_not_taken_over_and_what_he_wrote_is_a_confli
 
 
 def test_a_training_that_fails_fails_the_up_that_waits_for_it(plane: ControlPlane) -> None:
-    with Rehearsal("a4-ray", {"waitForTraining": "true", "imageUri": plans.IMAGE}, plane=plane) as rehearsal:
+    # A Job of the trial would fail first.
+    settings = {"waitForTraining": "true", "trial": "false", "imageUri": plans.IMAGE}
+    with Rehearsal("a4-ray", settings, plane=plane) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
         with pytest.raises(RehearsalError, match="the training failed: RayJob"):
             rehearsal.up()

@@ -18,7 +18,7 @@ from tests.operations.google_server import GoogleServer
 
 @pytest.fixture
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
-    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
+    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE, "trial": "false"}, plane=plane) as stack:
         yield Demonstration(stack=stack, api=plane.api)
         stack.remove()
 
