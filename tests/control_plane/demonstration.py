@@ -10,6 +10,8 @@ from rehearsal.control_plane.kwok import end
 from rehearsal.session import Rehearsal
 from tests import plans
 
+# The Job of a trial is not part of the demonstration.
+SETTINGS = {"imageUri": plans.IMAGE, "trial": "false"}
 SERVING_ALONE, ONE_SERVER, TWO_SERVERS = "4", "1", "2"
 # Seconds. Every step takes one or two.
 TIMEOUT = 30.0
@@ -34,7 +36,7 @@ class Demonstration:
 
     def ask_for(self, replicas: str) -> None:
         """Sets the number of servers by configuration, and runs `up`."""
-        self.stack.configure({"imageUri": plans.IMAGE, "servingReplicas": replicas})
+        self.stack.configure({**SETTINGS, "servingReplicas": replicas})
         self.stack.up()
 
     @property

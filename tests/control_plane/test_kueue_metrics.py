@@ -11,7 +11,7 @@ from rehearsal.control_plane import ControlPlane, programs
 from rehearsal.control_plane.api import Api, Object
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.control_plane.demonstration import ONE_SERVER, TWO_SERVERS, Demonstration
+from tests.control_plane.demonstration import ONE_SERVER, SETTINGS, TWO_SERVERS, Demonstration
 from tests.prometheus import Prometheus, charts, cluster_of, port_of, scrape_config
 
 KUEUE = {
@@ -24,7 +24,7 @@ CHARTS = ("Workloads in the queue", "Preemptions in an hour", "GPUs of the queue
 
 @pytest.fixture(scope="module")
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
-    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
+    with Rehearsal("l4-kueue", SETTINGS, plane=plane) as stack:
         stack.up()
         yield Demonstration(stack=stack, api=plane.api)
         stack.remove()

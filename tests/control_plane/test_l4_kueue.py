@@ -9,11 +9,11 @@ from rehearsal.control_plane import ControlPlane
 from rehearsal.control_plane.api import Object, condition, is_true, until
 from rehearsal.control_plane.kwok import LINGER
 from rehearsal.session import Rehearsal
-from tests import plans
 from tests.control_plane.demonstration import (
     ONE_SERVER,
     SERVING,
     SERVING_ALONE,
+    SETTINGS,
     TIMEOUT,
     TWO_SERVERS,
     Demonstration,
@@ -23,7 +23,7 @@ from tests.control_plane.demonstration import (
 @pytest.fixture(scope="module")
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
     """The stack. After the last test it is destroyed, and nothing is left."""
-    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE}, plane=plane) as stack:
+    with Rehearsal("l4-kueue", SETTINGS, plane=plane) as stack:
         stack.up()
         yield Demonstration(stack=stack, api=plane.api)
         stack.remove()

@@ -11,14 +11,13 @@ from operations.status.cluster import from_kubeconfig
 from operations.status.report import Line, Report
 from rehearsal.control_plane import ControlPlane
 from rehearsal.session import Rehearsal
-from tests import plans
-from tests.control_plane.demonstration import ONE_SERVER, SERVING_ALONE, TWO_SERVERS, Demonstration
+from tests.control_plane.demonstration import ONE_SERVER, SERVING_ALONE, SETTINGS, TWO_SERVERS, Demonstration
 from tests.operations.google_server import GoogleServer
 
 
 @pytest.fixture
 def scene(plane: ControlPlane) -> Iterator[Demonstration]:
-    with Rehearsal("l4-kueue", {"imageUri": plans.IMAGE, "trial": "false"}, plane=plane) as stack:
+    with Rehearsal("l4-kueue", SETTINGS, plane=plane) as stack:
         yield Demonstration(stack=stack, api=plane.api)
         stack.remove()
 
