@@ -84,7 +84,7 @@ test-near: .venv/.ready ## the tests nearest to FILE=..., which are derived from
 
 # Three on two cores: each waits for its engine for a third of the time.
 test-infrastructure: .venv/.ready ## settings, components, plans and faults on the real engine
-	@echo "== settings, components, plans and faults on the real engine: 5 to 8 minutes on two idle cores"
+	@echo "== settings, components, plans and faults on the real engine: about 9 minutes on two idle cores"
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests --ignore tests/workloads --ignore tests/maxtext --ignore tests/control_plane \
 		--ignore tests/pods --ignore tests/serving --ignore tests/review --numprocesses 3 --dist worksteal $(SLOW)
@@ -101,7 +101,7 @@ test-pods-slow: SLOW = --slow
 test-pods-slow: test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray, rows of one's own
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
-	@echo "== the training code on CPU with tiny models: 2 to 4 minutes on two idle cores"
+	@echo "== the training code on CPU with tiny models: about 7 minutes on two idle cores"
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
 
 test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM on CPU serves what the fine-tune makes of tiny models
