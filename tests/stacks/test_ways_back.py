@@ -133,4 +133,5 @@ def test_a_setting_changes_and_changes_back(stack: str, context: dict[str, str],
         assert [*problems(rehearsal, before)] == []
         assert ids(rehearsal, KEPT.get(key)) == kept
         return
-    pytest.skip("no value changes a resource")
+    assert key in OF_THE_BUILD, f"no value of {key} changes a resource of {stack}"
+    pytest.skip("an image that is built already stays")
