@@ -1,4 +1,4 @@
-"""The state's bucket and key, the trust in the forges, and the identities of their jobs and of the stacks."""
+"""The buckets and key of the state, the trust in the forges, and the identities of jobs and stacks."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -21,6 +21,9 @@ _APIS: Final = (
     "storage.googleapis.com",
     "sts.googleapis.com",
 )
+# The engine runs code from a state. An owner runs the bootstrap, so no pipeline has a role on its bucket.
+_STACKS_BUCKET: Final = "llm-state-bucket"
+_OWN_BUCKET: Final = "llm-bootstrap-bucket"
 _QUARTER: Final = f"{90 * 24 * 3600}s"
 # Old versions of the state are deleted by age, not by number: one `up` writes one version per resource.
 _KEPT_DAYS: Final = 30
@@ -34,7 +37,10 @@ def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, 
     """
     services = ProjectServices("llm", ProjectServicesArgs(project=settings.project))
     project = services.project_with(*_APIS)
-    bucket, key = _state_store(project, settings.region)
+    bounds = roles.conditions(scenarios, not_for=(_STACKS_BUCKET, _OWN_BUCKET))
+    bucket = _state_bucket(_STACKS_BUCKET, project, settings)
+    own_bucket = _state_bucket(_OWN_BUCKET, project, settings)
+    key = _state_key(project, settings.region)
     pool = gcp.iam.WorkloadIdentityPool(
         "llm-pool",
         project=project,
@@ -46,7 +52,7 @@ def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, 
     providers = {name: admit(pool, name, forge) for name, forge in _forges(settings).items()}
     reads = "Previews of merge requests, and drift: reads only"
     preview = job_identity("llm-preview", pool, reads, PREVIEWS, roles.PREVIEW)
-    writes, bounds = "pulumi up from the main branch", roles.conditions(scenarios)
+    writes = "pulumi up from the main branch"
     deploy = job_identity("llm-deploy", pool, writes, DEPLOYS, roles.DEPLOY, bounds)
     for name, role, identity in (
         ("llm-preview-state", roles.STATE_READER, preview),
@@ -62,6 +68,7 @@ def build(settings: Settings, scenarios: Mapping[str, ModuleType]) -> dict[str, 
     commands = stack_accounts(project, settings.stacks, scenarios, deploy)
     return {
         "PULUMI_BACKEND_URL": pulumi.Output.concat("gs://", bucket.name),
+        "bootstrapBackend": pulumi.Output.concat("gs://", own_bucket.name),
         "secretsProvider": pulumi.Output.concat("gcpkms://", key.id),
         **{f"GOOGLE_PROVIDER at {forge}": name for forge, name in providers.items()},
         "GOOGLE_PREVIEW_ACCOUNT": preview.email,
@@ -82,14 +89,17 @@ def _let_alert_on_logs(project: pulumi.Input[str], deploy: gcp.serviceaccount.Ac
     gcp.projects.IAMMember("llm-deploy-log-alerts", project=project, role=role.name, member=deploy.member)
 
 
-def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage.Bucket, gcp.kms.CryptoKey]:
-    """The state's bucket, which keeps old versions, and the state's key. Destroy keeps both."""
-    # Without the state Pulumi does not know what exists. Without the key it cannot read the state.
-    kept = pulumi.ResourceOptions(protect=True)
+def _state_bucket(name: str, project: pulumi.Input[str], settings: Settings) -> gcp.storage.Bucket:
+    """A bucket for state, which keeps old versions. Destroy keeps the bucket.
+
+    Only the project's owners have roles that Google gives to basic roles on a new bucket. Without these
+    bindings viewers of the project could read every object, and editors could write them.
+    https://docs.cloud.google.com/storage/docs/access-control/iam-roles#basic-roles-modifiable
+    """
     bucket = gcp.storage.Bucket(
-        "llm-state-bucket",
+        name,
         project=project,
-        location=location,
+        location=settings.region,
         uniform_bucket_level_access=True,
         public_access_prevention="enforced",
         versioning=gcp.storage.BucketVersioningArgs(enabled=True),
@@ -103,13 +113,26 @@ def _state_store(project: pulumi.Input[str], location: str) -> tuple[gcp.storage
             )
         ],
         force_destroy=False,
-        opts=kept,
+        # Without the state Pulumi does not know what exists.
+        opts=pulumi.ResourceOptions(protect=True),
     )
+    for role in roles.LEGACY:
+        gcp.storage.BucketIAMBinding(
+            f"{name}-{role.rpartition('.')[2]}",
+            bucket=bucket.name,
+            role=role,
+            members=[f"projectOwner:{settings.project}"],
+        )
+    return bucket
+
+
+def _state_key(project: pulumi.Input[str], location: str) -> gcp.kms.CryptoKey:
+    """The key of the stacks' state. Destroy keeps it, because without it nobody can read the state."""
+    kept = pulumi.ResourceOptions(protect=True)
     ring = gcp.kms.KeyRing("llm-state-ring", project=project, location=location, opts=kept)
-    key = gcp.kms.CryptoKey(
+    return gcp.kms.CryptoKey(
         "llm-state-key", key_ring=ring.id, purpose="ENCRYPT_DECRYPT", rotation_period=_QUARTER, opts=kept
     )
-    return bucket, key
 
 
 def _forges(settings: Settings) -> dict[str, Forge]:

@@ -1,6 +1,7 @@
 """Roles of the pipelines' two identities in the project, and the reason for each role."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import product
 from typing import Final
 
 from components.identity.token import HuggingFaceToken, WandbKey
@@ -46,7 +47,7 @@ ALERTS_ON_LOGS: Final = tuple(
 )
 
 
-def conditions(scenarios: Iterable[str]) -> dict[str, str]:
+def conditions(scenarios: Collection[str], not_for: Iterable[str] = ()) -> dict[str, str]:
     """Conditions on roles of `DEPLOY`, by role: which buckets and secrets (assumption bounded-roles).
 
     Rights such as creating a bucket are rights on the project, which has another type and passes.
@@ -54,7 +55,17 @@ def conditions(scenarios: Iterable[str]) -> dict[str, str]:
 
     Args:
         scenarios: Names of the scenarios, with which the names of their buckets begin.
+        not_for: Names of buckets that no scenario's name may admit.
+
+    Raises:
+        ValueError: If a scenario's name admits one of them.
     """
+    for scenario, bucket in product(scenarios, not_for):
+        if bucket.startswith(f"{scenario}-"):
+            raise ValueError(
+                f"scenario {scenario}: the pipelines would own the bucket {bucket}, because its "
+                "name begins with the scenario's; give the scenario's module another name"
+            )
     buckets = [f"resource.name.startsWith('projects/_/buckets/{name}-')" for name in sorted(scenarios)]
     secrets = [
         f"{name}.endsWith('-{token.title}')"
@@ -76,6 +87,11 @@ def _only(service: str, types: Iterable[str], allowed: Iterable[str]) -> str:
     others = " && ".join(f"resource.type != '{service}/{type}'" for type in types)
     return " || ".join((f"({others})", *allowed))
 
+
+# What Google gives to the project's viewers, editors and owners on a new bucket.
+LEGACY: Final = tuple(
+    f"roles/storage.legacy{role}" for role in ("BucketReader", "BucketOwner", "ObjectReader", "ObjectOwner")
+)
 
 # Roles on the state's bucket and key only. A preview reads the state and the stack's secret settings, so it
 # must decrypt. It writes neither. `up` writes objects of the bucket, and cannot change or delete the bucket.

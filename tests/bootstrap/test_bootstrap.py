@@ -21,6 +21,8 @@ from stacks.settings.reader import ConfigReader, SettingsError, as_text
 from tests import inventory
 from tests.bootstrap.declared import PROJECT_ROLE, SETTINGS, VALUES, Declared
 
+STATE_BUCKETS = ("llm-state-bucket", "llm-bootstrap-bucket")
+
 
 def test_there_is_no_key_of_an_account(declared: Declared) -> None:
     assert declared.of_type(":Account")
@@ -52,6 +54,17 @@ def test_the_state_is_read_by_previews_and_written_by_up(declared: Declared) -> 
         "llm-deploy-state": "roles/storage.objectAdmin",
     }
     assert {inputs["bucket"] for inputs in members.values()} == {"NAME-OF-llm-state-bucket"}
+
+
+def test_the_bootstrap_keeps_its_own_state_in_the_bucket_that_no_pipeline_reaches(declared: Declared) -> None:
+    assert declared.outputs["PULUMI_BACKEND_URL"] == "gs://NAME-OF-llm-state-bucket"
+    assert declared.outputs["bootstrapBackend"] == "gs://NAME-OF-llm-bootstrap-bucket"
+
+
+@pytest.mark.parametrize("scenario", ["llm", "llm-state", "llm-bootstrap"])
+def test_no_scenario_has_a_name_that_admits_a_bucket_of_state(scenario: str) -> None:
+    with pytest.raises(ValueError, match=f"scenario {scenario}: the pipelines would own the bucket llm-"):
+        roles.conditions(["dev", scenario], not_for=STATE_BUCKETS)
 
 
 def test_the_deploy_identity_has_what_a_first_run_asks_of_a_person(declared: Declared) -> None:
@@ -209,8 +222,9 @@ def test_a_forge_is_known_by_who_signs_its_tokens(declared: Declared) -> None:
     }
 
 
-def test_the_state_has_a_history_and_is_never_public(declared: Declared) -> None:
-    (bucket,) = declared.of_type("storage/bucket:Bucket").values()
+@pytest.mark.parametrize("name", STATE_BUCKETS)
+def test_the_state_has_a_history_and_is_never_public(declared: Declared, name: str) -> None:
+    bucket = declared.of_type("storage/bucket:Bucket")[name]
     assert bucket["versioning"] == {"enabled": True}
     assert bucket["publicAccessPrevention"] == "enforced"
     assert bucket["uniformBucketLevelAccess"] is True
@@ -219,8 +233,16 @@ def test_the_state_has_a_history_and_is_never_public(declared: Declared) -> None
     assert rule["condition"] == {"daysSinceNoncurrentTime": 30, "withState": "ARCHIVED"}
 
 
+@pytest.mark.parametrize("name", STATE_BUCKETS)
+def test_viewers_and_editors_of_the_project_have_no_role_on_a_state(declared: Declared, name: str) -> None:
+    bindings = declared.of_type("storage/bucketIAMBinding:BucketIAMBinding").values()
+    here = {entry["role"]: entry["members"] for entry in bindings if entry["bucket"] == f"NAME-OF-{name}"}
+    rights = ("BucketReader", "BucketOwner", "ObjectReader", "ObjectOwner")
+    assert here == {f"roles/storage.legacy{right}": ["projectOwner:my-project"] for right in rights}
+
+
 def test_state_and_key_are_not_destroyed_with_the_bootstrap(declared: Declared) -> None:
-    assert declared.protected == {"llm-state-bucket", "llm-state-ring", "llm-state-key"}
+    assert declared.protected == {*STATE_BUCKETS, "llm-state-ring", "llm-state-key"}
 
 
 def problems(**values: Any) -> str:

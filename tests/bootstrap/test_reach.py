@@ -41,7 +41,8 @@ RESOURCES = {
         "storage.googleapis.com/Object",
         "projects/_/buckets/a4-ray-bucket-1a2b3c4/objects/run/model",
     ),
-    "the state": ("bucket", _BUCKET, "projects/_/buckets/NAME-OF-llm-state-bucket"),
+    "the stacks' state": ("bucket", _BUCKET, "projects/_/buckets/NAME-OF-llm-state-bucket"),
+    "the bootstrap's state": ("bucket", _BUCKET, "projects/_/buckets/NAME-OF-llm-bootstrap-bucket"),
     "another team's bucket": ("bucket", _BUCKET, "projects/_/buckets/payroll"),
     "another team's object": (
         "bucket",
@@ -82,7 +83,7 @@ RESOURCES = {
 REVIEWED = {
     "own a stack's bucket",
     "own a stack's object",
-    "write the state",
+    "write the stacks' state",
     "own a stack's secret",
     "own a stack's secret text",
     "act as a stack's account",
