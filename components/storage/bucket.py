@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 from components.base.component import A, Args, Component
 from components.base.encryption import bucket_encryption
 from components.base.fingerprint import PartlyKnown, joined
-from components.base.remedies import DESTROY_ALL, KEEP_BUCKET
+from components.base.remedy import DESTROY_ALL, KEEP_BUCKET
 from components.identity.identity import Identity, ServiceAccount
 
 # objectUser reads, writes and deletes objects. objectViewer only reads them. legacyBucketReader

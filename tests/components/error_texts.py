@@ -2,22 +2,19 @@
 
 from typing import Final
 
-BUCKET, CLUSTER, POOL = (
-    "gcp:storage/bucket:Bucket",
-    "gcp:container/cluster:Cluster",
-    "gcp:container/nodePool:NodePool",
+from tests.components.error_kinds import (
+    BUCKET,
+    BUILD,
+    CLUSTER,
+    JOB,
+    MEMBER,
+    NAMESPACE,
+    NETWORK,
+    POOL,
+    QUEUE,
+    SERVICE,
 )
-NETWORK, SERVICE, MEMBER = (
-    "gcp:compute/network:Network",
-    "gcp:cloudrunv2/service:Service",
-    "gcp:projects/iAMMember:IAMMember",
-)
-NAMESPACE, JOB, QUEUE = (
-    "kubernetes:core/v1:Namespace",
-    "kubernetes:batch/v1:Job",
-    "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue",
-)
-BUILD = "pulumi-python:dynamic/cloudbuild:Build"
+
 UNREACHABLE = (
     "configured Kubernetes cluster is unreachable: unable to load schema information from the API server: "
     'Get "https://10.0.0.2/openapi/v2?timeout=32s": '
@@ -264,14 +261,14 @@ TEXTS: Final = (
         NETWORK,
         "googleapi: Error 403: Required 'compute.networks.create' permission for "
         "'projects/p/global/networks/n', forbidden",
-        "preflight --stack mine",
+        "may not do this",
     ),
     (
         NAMESPACE,
         'namespaces is forbidden: User "a@b.c" cannot create resource "namespaces" in API group "" at the '
         "cluster "
         "scope",
-        "preflight --stack mine",
+        "may not do this",
     ),
     (
         JOB,
@@ -386,5 +383,5 @@ TEXTS: Final = (
         "by 'projects/p/regions/r/addresses/serverless-ipv4-1', resourceInUseByAnotherResource",
         "something still uses it",
     ),
-    (BUILD, "403 PERMISSION_DENIED: The caller does not have permission", "preflight --stack mine"),
+    (BUILD, "403 PERMISSION_DENIED: The caller does not have permission", "may not do this"),
 )

@@ -6,14 +6,18 @@ import pytest
 
 from components.base.remedies import what_to_do
 from rehearsal.fakes.faults import KINDS
-from tests.components.error_texts import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK, TEXTS
+from tests.components.error_kinds import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK
+from tests.components.error_texts import TEXTS
+from tests.components.setting_error_texts import SETTING_TEXTS
+
+ALL_TEXTS = (*TEXTS, *SETTING_TEXTS)
 
 
-@pytest.mark.parametrize(("kind", "message", "words"), TEXTS)
+@pytest.mark.parametrize(("kind", "message", "words"), ALL_TEXTS)
 def test_an_error_is_answered_with_its_own_remedy_and_no_other(kind: str, message: str, words: str) -> None:
     remedy = what_to_do(kind, message, "mine")
     assert words in remedy
-    others = {other for _, _, other in TEXTS if other != words}
+    others = {other for _, _, other in ALL_TEXTS if other != words}
     assert not [other for other in others if other in remedy]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.base.remedies import DESTROY_ALL, KEEP_BUCKET
+from components.base.remedy import DESTROY_ALL, KEEP_BUCKET
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
 from tests.operations.conftest import Command

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from components.base.remedies import DESTROY_ALL, KEEP_BUCKET
+from components.base.remedy import DESTROY_ALL, KEEP_BUCKET
 from engine.plan import Plan
 from engine.project import ROOT
 from rehearsal.errors import RehearsalError
