@@ -56,6 +56,11 @@ def stacks_with(*keys: str) -> list[str]:
     return [stack for stack in STACKS if keys_of_stack(stack).issuperset(keys)]
 
 
+def one_with(*keys: str) -> str:
+    """A stack whose scenario has all of these settings. Which of them does not matter to the test."""
+    return stacks_with(*keys)[0]
+
+
 def keys(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by their keys: `capacity_type` becomes `capacity.type`."""
     return {key.replace("_", "."): value for key, value in settings.items()}

@@ -9,22 +9,23 @@ from tests import plans
 from tests.stacks.configuration import problems
 
 POOL = "projects/my-builders/locations/europe-west1/workerPools/closed"
+STACK = plans.one_with("buildPool")
 OWN_IMAGE: dict[str, str | None] = {"llm-stacks:imageUri": None}
 
 
 def test_the_image_is_built_in_the_pool_and_its_region_and_kept_in_the_stack_s() -> None:
-    plan = plans.shipped("a4-ray", buildPool=POOL)
+    plan = plans.shipped(STACK, buildPool=POOL)
     build = plans.only(plan, BUILD.type).inputs
     assert (build["pool"], build["location"]) == (POOL, "europe-west1")
     (repository,) = plans.of_type(plan, ":Repository")
-    assert repository.inputs["location"] == "us-central1"
+    assert repository.inputs["location"] == plans.region_of(STACK)
 
 
 @pytest.mark.parametrize(("settings", "counted"), [({}, True), ({"buildPool": POOL}, False)])
 def test_a_pool_needs_no_quota_of_google_s_build_machines(settings: dict[str, str], counted: bool) -> None:
-    resources = tuple(plans.shipped("a4-ray", **settings).resources)
+    resources = tuple(plans.shipped(STACK, **settings).resources)
     plan = StackPlan(
-        stack="a4-ray", project="my-project", region="us-central1", configuration={}, resources=resources
+        stack=STACK, project="my-project", region="us-central1", configuration={}, resources=resources
     )
     needs = needs_of(plan)
     assert any(quota.metric == CPU_QUOTA for quota in needs) == counted

@@ -11,6 +11,7 @@ from tests.stacks.configuration import A4_RAY, L4_KUEUE, TPU_MAXTEXT, by_scenari
 
 TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
 LIST = '["reservation", "flexStart", "spot"]'
+STACKS = plans.stacks_with("capacity.minutes", "capacity.zone")
 # With two nodes.
 A4 = {**A4_RAY, TYPE: LIST, ZONE: "us-central1-b"}
 BAD: list[tuple[dict[str, str | None], str]] = [
@@ -120,6 +121,14 @@ def rules_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
     return {tree["metadata"]["name"]: tree["spec"]["priorities"] for tree in classes}
 
 
+def on_two_nodes(stack: str) -> Plan:
+    """The plan of a job on two nodes that may come from each capacity of the list."""
+    nodes = plans.known_settings(stack, nodes="2")
+    return plans.shipped(
+        stack, imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b", **nodes
+    )
+
+
 def kinds_of(rules: list[dict[str, Any]]) -> list[str]:
     """What says the capacity in each rule."""
     return [key for rule in rules for key in ("reservations", "flexStart", "spot") if key in rule]
@@ -136,14 +145,11 @@ def test_a_job_on_one_node_chooses_a_class_with_a_rule_for_each_capacity() -> No
     assert "safe-to-evict" not in json.dumps(plans.training(plan).inputs)
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-ray"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
 def test_a_job_on_several_nodes_waits_in_a_queue_with_a_class_in_one_zone_for_each_capacity(
     stack: str,
 ) -> None:
-    nodes = plans.known_settings(stack, nodes="2")
-    plan = plans.shipped(
-        stack, imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b", **nodes
-    )
+    plan = on_two_nodes(stack)
     rules = rules_of(plan)
     assert {name: kinds_of(of_class) for name, of_class in rules.items()} == {
         "reservation": ["reservations"],
@@ -170,15 +176,16 @@ def test_a_server_of_a_list_chooses_a_class() -> None:
     assert kinds_of(rules_of(plan)["accelerators"]) == ["flexStart", "spot"]
 
 
-def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else() -> None:
-    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, capacity_type=LIST, capacity_zone="us-central1-b")
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
+def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else(stack: str) -> None:
+    plan = on_two_nodes(stack)
     roles = {
         resource.name: resource.inputs["rules"]
         for resource in plan.resources
         if resource.inputs.get("kind") in ("Role", "ClusterRole") and "capacity-keeper" in resource.name
     }
     assert roles == {
-        "a4-ray-capacity-keeper-jobs": [
+        f"{stack}-capacity-keeper-jobs": [
             {
                 "apiGroups": ["kueue.x-k8s.io"],
                 "resources": ["workloads"],
@@ -186,7 +193,7 @@ def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else() 
             },
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
         ],
-        "a4-ray-capacity-keeper-flavors": [
+        f"{stack}-capacity-keeper-flavors": [
             {
                 "apiGroups": ["kueue.x-k8s.io"],
                 "resources": ["resourceflavors"],

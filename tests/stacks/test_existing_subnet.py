@@ -12,6 +12,7 @@ from tests import plans
 from tests.stacks.configuration import CLOUDRUN, problems
 
 CLUSTERS = plans.stacks_with("podsRange")
+STACK = plans.one_with("podsRange")
 CLUSTER = "container/cluster:Cluster"
 NAMES = {"network": "corp", "podsRange": "gke-pods", "servicesRange": "gke-services"}
 
@@ -53,8 +54,8 @@ def test_the_cluster_is_in_the_subnet_of_the_host_project(stack: str) -> None:
 
 
 def test_a_name_alone_is_a_subnet_of_the_stack_s_project() -> None:
-    plan = plans.shipped("a4-ray", subnet="shared", imageUri=plans.IMAGE, **NAMES)
-    assert plans.only(plan, CLUSTER).inputs["subnetwork"] == path("a4-ray", "rehearsal-project")
+    plan = plans.shipped(STACK, subnet="shared", imageUri=plans.IMAGE, **NAMES)
+    assert plans.only(plan, CLUSTER).inputs["subnetwork"] == path(STACK, "rehearsal-project")
 
 
 @pytest.mark.parametrize("stack", ["cloudrun-vllm"])
@@ -86,10 +87,10 @@ def test_destroy_leaves_network_and_subnet_as_they_were(stack: str) -> None:
 def test_a_stack_that_is_up_moves_to_another_network() -> None:
     """GKE cannot move a cluster, so the new one comes first. The bucket stays, and the run goes on."""
     own = {"imageUri": plans.IMAGE, "forceDestroy": "true"}
-    with Rehearsal("a4-accelerate", own) as rehearsal:
+    with Rehearsal(STACK, own) as rehearsal:
         rehearsal.up()
         run, bucket = plans.outputs(rehearsal)["run"], names_of(rehearsal, BUCKET)
-        rehearsal.configure({**own, **settings("a4-accelerate")})
+        rehearsal.configure({**own, **settings(STACK)})
         rehearsal.up()
         assert (plans.outputs(rehearsal)["run"], names_of(rehearsal, BUCKET)) == (run, bucket)
         assert not network_resources(plans.standing_plan(rehearsal))
@@ -103,9 +104,7 @@ def test_own_ranges_are_those_of_the_settings() -> None:
         "ownNetwork_pods": "100.64.0.0/14",
         "ownNetwork_services": "172.20.8.0/22",
     }
-    subnet = plans.only(
-        plans.shipped("a4-ray", imageUri=plans.IMAGE, **ranges), "subnetwork:Subnetwork"
-    ).inputs
+    subnet = plans.only(plans.shipped(STACK, imageUri=plans.IMAGE, **ranges), "subnetwork:Subnetwork").inputs
     assert subnet["ipCidrRange"] == "172.20.0.0/22"
     secondary = {entry["rangeName"]: entry["ipCidrRange"] for entry in subnet["secondaryIpRanges"]}
     assert secondary == {"pods": "100.64.0.0/14", "services": "172.20.8.0/22"}
@@ -168,8 +167,8 @@ def test_cloud_run_takes_the_subnet_alone() -> None:
 
 
 def test_google_refuses_a_range_that_the_subnet_does_not_have() -> None:
-    with Rehearsal("a4-accelerate", settings("a4-accelerate")) as rehearsal:
-        (subnet,) = (item for item in rehearsal.cloud.foreign if item.id == path("a4-accelerate"))
+    with Rehearsal(STACK, settings(STACK)) as rehearsal:
+        (subnet,) = (item for item in rehearsal.cloud.foreign if item.id == path(STACK))
         ranges: list[dict[str, Any]] = subnet.inputs["secondaryIpRanges"]
         ranges.pop()
         with pytest.raises(Exception, match="pod secondary range 'gke-services' not found in subnet"):

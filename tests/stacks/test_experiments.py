@@ -15,6 +15,8 @@ from tests.checkout import copy_of_program
 from tests.stacks.configuration import TPU_MAXTEXT, load, problems
 
 STACKS = plans.stacks_with("recipe")
+# It fine-tunes on a cluster, so a ConfigMap shows what its pods get.
+STACK = plans.one_with("recipe", "wandbKey", "podsRange")
 
 
 @pytest.fixture
@@ -84,39 +86,40 @@ def test_other_values_of_the_recipe_are_another_run(stack: str) -> None:
 
 
 def test_a_preview_says_which_run_ends_and_which_begins() -> None:
-    (old_run,) = plans.runs(plans.standing_plan(plans.standing("a4-ray")))
-    plan = plans.planned_next("a4-ray", recipeSet='{"training": {"learning_rate": 1e-4}}')
+    (old_run,) = plans.runs(plans.standing_plan(plans.standing(STACK)))
+    plan = plans.planned_next(STACK, recipeSet='{"training": {"learning_rate": 1e-4}}')
     (new_run,) = plans.runs(plan)
     text = (
         f"run {old_run} is no longer trained and keeps its checkpoints; run {new_run} goes on from its "
         "newest checkpoint, or starts from step 0 if it has none"
     )
     assert text in messages(json.loads(plan.report), "info")
-    unchanged = plans.planned_next("a4-ray")
+    unchanged = plans.planned_next(STACK)
     assert not any("no longer trained" in line for line in messages(json.loads(unchanged.report), "info"))
 
 
 def test_a_backend_that_does_not_know_the_last_run_ends_no_preview(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulumi.get_organization", lambda: "a/name/that/no/backend/takes")
-    assert plans.previewed("a4-ray", {"imageUri": plans.IMAGE}).changed
+    assert plans.previewed(STACK, {"imageUri": plans.IMAGE}).changed
 
 
 def test_the_pods_train_with_the_values_of_the_stack() -> None:
     """A bucket's objects are secret in a plan, so a ConfigMap shows it."""
-    plan = plans.shipped("a4-ray", recipeSet='{"training": {"learning_rate": 1e-4}}')
-    texts = plans.named(plan, "a4-ray-code").inputs["data"]
+    plan = plans.shipped(STACK, imageUri=plans.IMAGE, recipeSet='{"training": {"learning_rate": 1e-4}}')
+    texts = plans.named(plan, f"{STACK}-code").inputs["data"]
     (recipe,) = (yaml.safe_load(text) for name, text in texts.items() if name.endswith(".yaml"))
     assert recipe["training"]["learning_rate"] == 1e-4
-    assert recipe["training"]["epochs"] == 3  # as in the file
+    in_file = yaml.safe_load(recipe_of(STACK).read_text())["training"]["epochs"]
+    assert recipe["training"]["epochs"] == in_file
 
 
 def test_a_recipe_may_be_a_file_anywhere(tmp_path: Path) -> None:
     file = tmp_path / "My_rows.v2.yaml"
-    file.write_text((ROOT / "workloads/finetune/recipes/gemma-3-4b-vision.yaml").read_text())
-    plan = plans.previewed("a4-ray", {"recipe": str(file)})
+    file.write_text(recipe_of(STACK).read_text())
+    plan = plans.previewed(STACK, {"recipe": str(file)})
     (run,) = plans.runs(plan)
     assert run.startswith("My_rows.v2-")
-    assert plans.only(plan, ":ray.io/v1:RayJob").inputs["metadata"]["name"].startswith("my-rows-v2-")
+    assert plans.run_once(plan).inputs["metadata"]["name"].startswith("my-rows-v2-")
 
 
 def test_a_path_begins_at_the_folder_of_the_project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -169,8 +172,8 @@ def test_rows_on_the_disk_are_in_the_bucket_before_the_training_begins(stack: st
 
 
 def test_the_pods_read_the_rows_from_the_storage_of_the_run() -> None:
-    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, recipe=str(OWN_ROWS / "my-rows.yaml"))
-    texts = plans.named(plan, "a4-ray-code").inputs["data"]
+    plan = plans.shipped(STACK, imageUri=plans.IMAGE, recipe=str(OWN_ROWS / "my-rows.yaml"))
+    texts = plans.named(plan, f"{STACK}-code").inputs["data"]
     (recipe,) = (yaml.safe_load(text) for name, text in texts.items() if name.endswith(".yaml"))
     (file,) = recipe["data"]["files"]
     assert file.startswith("storage://data/sha256-") and file.endswith("/my-rows.jsonl")
@@ -186,7 +189,7 @@ def run_of_rows(folder: Path, more: str) -> str:
     folder.mkdir()
     for file in OWN_ROWS.iterdir():
         (folder / file.name).write_text(file.read_text() + (more if file.suffix == ".jsonl" else ""))
-    plan = plans.previewed("a4-accelerate", {"recipe": str(folder / "my-rows.yaml")})
+    plan = plans.previewed(STACK, {"recipe": str(folder / "my-rows.yaml")})
     (run,) = plans.runs(plan)
     return run
 

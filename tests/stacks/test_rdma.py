@@ -13,12 +13,13 @@ from tests.stacks.configuration import A4_ACCELERATE, A4_RAY, by_scenario, probl
 
 KEY, ZONE = "llm-stacks:transport", "llm-stacks:capacity.zone"
 NO_RESERVATION = {"llm-stacks:capacity.reservation": None}
-STACKS = plans.mostly_slow(["a4-accelerate", "a4-ray"], quick=["a4-accelerate"])
+STACKS = plans.mostly_slow(plans.stacks_with("transport"), quick=["a4-accelerate"])
+STACK = plans.one_with("transport")
 
 
-def planned(stack: str) -> Plan:
+def planned(stack: str, **settings: str) -> Plan:
     nodes = plans.known_settings(stack, nodes="2")
-    return plans.shipped(stack, imageUri=plans.IMAGE, transport="rdma", **nodes)
+    return plans.shipped(stack, imageUri=plans.IMAGE, transport="rdma", **nodes, **settings)
 
 
 def trainer(plan: Plan) -> dict[str, Any]:
@@ -62,24 +63,23 @@ def test_nccl_finds_its_plugin_and_fails_without_it(stack: str) -> None:
 
 
 def test_the_nodes_get_networks_for_their_cards_and_let_pods_lock_memory() -> None:
-    plan = planned("a4-accelerate")
+    plan = planned(STACK)
     compute_class = plans.only(plan, "/v1:ComputeClass").inputs["spec"]
     assert compute_class["nodePoolConfig"]["dra"] == {"networking": {"enabled": True}}
     (rule,) = compute_class["priorities"]
     assert rule["acceleratorNetworkProfile"] == "auto"
     script = rule["nodeSystemConfig"]["linuxNodeConfig"]["customNodeInit"]["initScript"]
     assert set(script) == {"gcsUri", "gcsGeneration"}
-    assert plans.named(plan, "a4-accelerate-lock-memory").inputs["name"].startswith("nodes/lock-memory-")
+    assert plans.named(plan, f"{STACK}-lock-memory").inputs["name"].startswith("nodes/lock-memory-")
     assert "LimitMEMLOCK=infinity" in (MANIFESTS / "lock-memory.sh").read_text()
     # The nodes read this script, and no run.
-    binding = plans.named(plan, "a4-accelerate-nodes-script").inputs
+    binding = plans.named(plan, f"{STACK}-nodes-script").inputs
     assert binding["role"] == "roles/storage.objectViewer"
     assert "condition" in binding
 
 
 def test_with_a_list_the_queue_counts_the_cards_of_all_pods() -> None:
-    settings = {"capacity.type": '["reservation", "spot"]', "capacity.zone": "us-central1-b"}
-    plan = plans.shipped("a4-ray", imageUri=plans.IMAGE, transport="rdma", **settings)
+    plan = planned(STACK, capacity_type='["reservation", "spot"]', capacity_zone="us-central1-b")
     (group,) = plans.only(plan, ":ClusterQueue").inputs["spec"]["resourceGroups"]
     for flavor in group["flavors"]:
         quota = {resource["name"]: resource["nominalQuota"] for resource in flavor["resources"]}
@@ -93,7 +93,7 @@ def test_with_a_list_the_queue_counts_the_cards_of_all_pods() -> None:
 
 
 def test_tcp_needs_none_of_this() -> None:
-    plan = plans.shipped("a4-accelerate", imageUri=plans.IMAGE, nodes="2")
+    plan = plans.shipped(STACK, imageUri=plans.IMAGE, **plans.known_settings(STACK, nodes="2"))
     assert not plans.of_type(plan, ":ResourceClaimTemplate") and not plans.of_type(plan, ":ComputeClass")
     assert "NCCL_NET" not in plans.text(plan)
 
