@@ -7,6 +7,7 @@ changed line would cost a build of gigabytes (docs/adr/0004-code-by-bucket.md).
 import io
 import tokenize
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,7 +125,8 @@ def run_digest(files: Mapping[str, str]) -> str:
     )
 
 
-def _statements(source: str) -> list[str]:
+@cache  # a rehearsal runs the program many times, and a trial ships the same modules again
+def _statements(source: str) -> tuple[str, ...]:
     """The lines of a module without comments, docstrings and blank lines.
 
     Only the positions of the tokens count. The tokens' texts, like a syntax tree, differ between versions of
@@ -146,7 +148,7 @@ def _statements(source: str) -> list[str]:
         (first, column), (last, _) = token.start, token.end
         lines[first - 1] = lines[first - 1][:column]
         lines[first:last] = [""] * (last - first)
-    return [line.rstrip() for line in lines if line.strip()]
+    return tuple(line.rstrip() for line in lines if line.strip())
 
 
 def _key(path: str) -> str:
