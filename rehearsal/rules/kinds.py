@@ -4,9 +4,10 @@ The schemas come from the package kubernetes-validate, which makes them from the
 Their strict form rejects unknown fields.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -99,19 +100,32 @@ def _name(kind: str, inputs: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _schema_problems(version: str, kind: str, value: Mapping[str, Any], base: str) -> Iterator[Problem]:
+    stated = {key: item for key, item in value.items() if item is not None}
     try:
-        validator = _validator(version, kind)
+        problems = _problems_of_text(version, kind, json.dumps(stated))
     except FileNotFoundError:
         yield base, f"Kubernetes {KUBERNETES} has no {kind} in {version}"
         return
-    stated = {key: item for key, item in value.items() if item is not None}
-    for error in sorted(validator.iter_errors(stated), key=lambda problem: problem.json_path):
-        cause = best_match([error])
+    for path, message in problems:
+        inner = path.removeprefix("template.") if base else path
+        yield (f"{base}.{inner}" if base else inner), message
+
+
+@lru_cache(maxsize=1000)  # a rehearsal checks the same object in every preview and every `up`
+def _problems_of_text(version: str, kind: str, text: str) -> tuple[Problem, ...]:
+    """The problems of an object by its schema. The object is a JSON text.
+
+    Raises:
+        FileNotFoundError: If Kubernetes has no such kind.
+    """
+    errors = _validator(version, kind).iter_errors(json.loads(text))
+    causes = [best_match([error]) for error in sorted(errors, key=lambda error: error.json_path)]
+    return tuple(
+        (cause.json_path.removeprefix("$").removeprefix("."), cause.message)
+        for cause in causes
         # A value that is unknown or secret always fits.
-        if cause and not is_unknown(cause.instance) and cause.instance != SECRET:
-            inner = cause.json_path.removeprefix("$").removeprefix(".")
-            inner = inner.removeprefix("template.") if base else inner
-            yield (f"{base}.{inner}" if base else inner), cause.message
+        if cause and not is_unknown(cause.instance) and cause.instance != SECRET
+    )
 
 
 @cache
