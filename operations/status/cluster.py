@@ -38,11 +38,14 @@ class Cluster:
     def every(self, path: str) -> list[Object]:
         """The objects at a path such as `/api/v1/nodes`. Empty if the server does not know the kind.
 
+        What is no object at all is an empty one, so that it hides no other.
+
         Raises:
             CallError: Without a usable answer.
         """
         try:
-            return [dict(tree) for tree in json.loads(self.text(path))["items"] or ()]
+            items: list[object] = [*(json.loads(self.text(path))["items"] or ())]
+            return [tree if isinstance(tree, dict) else {} for tree in items]
         except CallError as error:
             if error.missing:
                 return []

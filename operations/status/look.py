@@ -1,6 +1,6 @@
 """Reads the present status of everything that works in a stack."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ from operations.state import Resource, State
 from operations.status import capacity, cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
 from operations.status.links import links
-from operations.status.pods import cut_off, nodes, pods
+from operations.status.pods import cut_off, nodes, pods, refused
 from operations.status.report import Health, Line, Report, Why
 
 # The report's words for a cluster that GKE does not know.
@@ -105,24 +105,58 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
     machines: list[Object] = []
     with _noted("nodes", unseen):
         machines = cluster.every("/api/v1/nodes")
-        yield from nodes(machines)
+        yield from _read("nodes", nodes, machines, unseen)
     with _noted("capacity", unseen):
-        yield from capacity.classes(cluster.every(_CLASSES))
+        yield from _read("capacity", capacity.classes, cluster.every(_CLASSES), unseen)
     for namespace in namespaces:
         for token, read in workloads.KINDS.items():
             _, api, kind = token.split(":")
             plural = f"{kind.lower()}s"
             with _noted(plural, unseen):
-                yield from map(read, cluster.every(_path(namespace, f"apis/{api}", plural)))
+                there = cluster.every(_path(namespace, f"apis/{api}", plural))
+                yield from _read(plural, partial(map, read), there, unseen)
         with _noted("queue", unseen):
             queued = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
-            yield from workloads.queue(queued)
+            yield from _read("queue", workloads.queue, queued, unseen)
         events: list[Object] = []
         with _noted("events", unseen):
             events = cluster.every(_path(namespace, "api/v1", "events"))
+            yield from refused(events)
         with _noted("pods", unseen):
             there = cluster.every(_path(namespace, "api/v1", "pods"))
-            yield from pods(there, events, partial(_log, cluster), cut_off(machines))
+            silent = cut_off(_sound("nodes", nodes, machines, []))
+            look_alone = partial(pods, events=events, log=lambda *_: "", silent_nodes=silent)
+            sound = _sound("pods", look_alone, there, unseen)
+            yield from pods(sound, events, partial(_log, cluster), silent)
+
+
+def _read(
+    what: str, read: Callable[[Sequence[Object]], Iterator[Line]], trees: Sequence[Object], unseen: Unseen
+) -> Iterator[Line]:
+    """The lines of the objects that can be read."""
+    return read(_sound(what, read, trees, unseen))
+
+
+def _sound(
+    what: str, read: Callable[[Sequence[Object]], Iterator[Line]], trees: Sequence[Object], unseen: Unseen
+) -> list[Object]:
+    """The objects that can be read. The others are noted by name, so that one hides no other."""
+    sound: list[Object] = []
+    for tree in trees:
+        try:
+            list(read([tree]))
+        except ODD_ANSWER as error:
+            name = _name(tree)
+            of_name = f" {name}" if name else ""
+            unseen.append(f"{what}{of_name}: the answer is not understood ({type(error).__name__}: {error})")
+        else:
+            sound.append(tree)
+    return sound
+
+
+def _name(tree: Object) -> str:
+    metadata = tree.get("metadata")
+    return str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
 
 
 @contextmanager

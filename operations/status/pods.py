@@ -17,6 +17,11 @@ _TRIAL, _ERROR = "trial", "error: "
 # A Job's pod has this finalizer until the Job has counted how the pod ended.
 _JOB_TRACKING: Final = "batch.kubernetes.io/job-tracking"
 
+# What a container waits for that will start. Any other reason is one for which it does not.
+_ABOUT_TO_START: Final = ("ContainerCreating", "PodInitializing", "")
+# How a container ended that never ran, so it has no log.
+_NEVER_RAN: Final = ("StartError", "ContainerCannotRun")
+
 Log = Callable[[Object, str], str]
 # Returns the meaning of an event from its message.
 _Meanings = Mapping[str, Callable[[str], Why]]
@@ -51,11 +56,31 @@ def pods(
 
     A pod that is being deleted may wait for one of `silent_nodes`.
     """
+    about = _newest_first(events)
+    for pod in sorted(trees, key=lambda tree: str(tree["metadata"]["name"])):
+        yield _pod(pod, about[pod["metadata"].get("uid", "-")], log, silent_nodes)
+
+
+def refused(events: Sequence[Object]) -> Iterator[Line]:
+    """A line for each Job whose pods the API server refuses, for example by a quota or a policy."""
+    for about in _newest_first(events).values():
+        newest = about[0]
+        owner = newest.get("involvedObject") or {}
+        if owner.get("kind") == "Job" and newest.get("reason") == "FailedCreate":
+            why = words.explain(
+                str(newest.get("message") or ""),
+                otherwise="the API server refuses them: {}",
+                remedy="change the setting or manifest that the message names, then pulumi up",
+            )
+            yield line("pods of the job", str(owner.get("name") or ""), "none", why=why)
+
+
+def _newest_first(events: Sequence[Object]) -> Mapping[str, list[Object]]:
+    """The events of each object, by its uid."""
     about: defaultdict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=_time, reverse=True):
-        about[(event.get("involvedObject") or {}).get("uid", "")].append(event)
-    for pod in sorted(trees, key=lambda tree: tree["metadata"]["name"]):
-        yield _pod(pod, about[pod["metadata"].get("uid", "-")], log, silent_nodes)
+        about[str((event.get("involvedObject") or {}).get("uid") or "")].append(event)
+    return about
 
 
 def holds(tree: Mapping[str, Any], condition: str) -> bool:
@@ -103,13 +128,22 @@ def _why_waiting(pod: Object, containers: Sequence[Object], log: Log) -> Why | N
     """Why a container waits, None if it is just starting."""
     for container in containers:
         waiting = (container.get("state") or {}).get("waiting") or {}
+        if not waiting:
+            continue
         if waiting.get("reason") == "CrashLoopBackOff":
             ended = (container.get("lastState") or {}).get("terminated") or {}
             return _why_ended(pod, container, ended, log)
-        why = words.plain(waiting.get("message", ""), waiting.get("reason", ""))
-        if why:
+        if why := _why_not_started(pod, waiting.get("reason") or "", waiting.get("message") or ""):
             return why
     return None
+
+
+def _why_not_started(pod: Object, reason: str, message: str) -> Why | None:
+    """Why the kubelet cannot start a container, None if it is about to. It tries again, mostly in vain."""
+    if reason in _ABOUT_TO_START:
+        return words.plain(message)
+    text = f"its container cannot start ({reason or 'no reason given'}): {{}}"
+    return words.plain(message, reason) or words.explain(message, otherwise=text, remedy=_describe(pod))
 
 
 def _why_pending(pod: Object, events: Sequence[Object]) -> Why:
@@ -164,6 +198,9 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
     code = ended.get("exitCode", 0)
     if ended.get("reason") == "OOMKilled":
         return Why(text="it needed more memory than its limit", remedy="raise memory in the manifest")
+    if ended.get("reason") in _NEVER_RAN:
+        text = "its program could not be started: {}"
+        return words.explain(ended.get("message") or "", otherwise=text, remedy=_describe(pod))
     end = EXIT_CODES.get(code)
     if end and end.retry is Retry.NOT_COUNTED:
         return Why(text=end.text, bad=False)
@@ -178,6 +215,11 @@ def _why_ended(pod: Object, container: Object, ended: Mapping[str, Any], log: Lo
     )
 
 
+def _describe(pod: Object) -> str:
+    name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
+    return f"kubectl --namespace {namespace} describe pod {name}"
+
+
 def _reason(ended: Mapping[str, Any]) -> str:
     """The last line of a trial, which the error of `up` has too. It is about the recipe."""
     lines = (ended.get("message") or "").strip().splitlines()
@@ -189,4 +231,5 @@ def _time(event: Object) -> str:
     """When an event happened last, as RFC 3339 in UTC, which sorts as text."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    return next((time for time in times if time), event["metadata"].get("creationTimestamp") or "")
+    created = (event.get("metadata") or {}).get("creationTimestamp")
+    return str(next((time for time in (*times, created) if time), ""))

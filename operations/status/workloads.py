@@ -4,20 +4,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from operations.status import capacity, words
+from operations.status import capacity, pending, words
 from operations.status.cluster import Object
 from operations.status.pods import condition_of, holds
 from operations.status.report import Line, Why, line
 from workloads.shared.exit_codes import EXIT_CODES
 
 _RAY_REJECTED: Final = "correct what the message names, then pulumi up"
+_REFUSED: Final = "change the setting or manifest that the message names, then pulumi up"
 _RAY_LOG: Final = "the stack's output watchTraining shows its log"
 
 
 def job(tree: Object) -> Line:
     """A Kubernetes Job."""
     status, spec = tree.get("status") or {}, tree.get("spec") or {}
-    done = f"{status.get('succeeded', 0)} of {spec.get('completions') or 1} pods done"
+    done = f"{status.get('succeeded') or 0} of {spec.get('completions') or 1} pods done"
     if holds(tree, "Complete"):
         return line("job", _name(tree), "complete", done)
     if holds(tree, "Failed"):
@@ -25,15 +26,27 @@ def job(tree: Object) -> Line:
     if spec.get("suspend"):
         return line("job", _name(tree), "suspended", waits=True)
     state = "running" if status.get("ready") else "starting"
-    active = f"{status.get('active', 0)} of {spec.get('parallelism', 1)} pods"
+    active = f"{status.get('active') or 0} of {spec.get('parallelism') or 1} pods"
     return line("job", _name(tree), state, active, waits=not status.get("ready"))
 
 
 def server(tree: Object) -> Line:
     """A Deployment."""
-    wanted = (tree.get("spec") or {}).get("replicas", 1)
-    ready = (tree.get("status") or {}).get("readyReplicas", 0)
-    return line("server", _name(tree), f"{ready} of {wanted} ready", waits=ready < wanted)
+    replicas = (tree.get("spec") or {}).get("replicas")
+    wanted = 1 if replicas is None else replicas
+    ready = (tree.get("status") or {}).get("readyReplicas") or 0
+    why = _no_pods(tree) if ready < wanted else None
+    return line("server", _name(tree), f"{ready} of {wanted} ready", waits=ready < wanted, why=why)
+
+
+def _no_pods(tree: Object) -> Why | None:
+    """Why a Deployment gets no pods, None if it gets them. Its pods say themselves why they are not ready."""
+    failure = condition_of(tree, "ReplicaFailure")
+    if failure.get("status") != "True":
+        return None
+    return words.explain(
+        str(failure.get("message") or ""), otherwise="its pods are refused: {}", remedy=_REFUSED
+    )
 
 
 def ray_job(tree: Object) -> Line:
@@ -62,7 +75,7 @@ def ray_job(tree: Object) -> Line:
 def ray_cluster(tree: Object) -> Line:
     """A Ray cluster."""
     status = tree.get("status") or {}
-    ready, wanted = status.get("readyWorkerReplicas", 0), status.get("desiredWorkerReplicas", 0)
+    ready, wanted = status.get("readyWorkerReplicas") or 0, status.get("desiredWorkerReplicas") or 0
     provisioned = status.get("state") == "ready" or holds(tree, "RayClusterProvisioned")
     state = status.get("state") or ("ready" if provisioned else "starting")
     waits = not provisioned or ready < wanted
@@ -81,15 +94,15 @@ KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
 def queue(workloads: Sequence[Object]) -> Iterator[Line]:
     """Kueue's workloads that are not finished."""
     living = sorted((workload for workload in workloads if not holds(workload, "Finished")), key=_order)
-    pending = [workload for workload in living if not holds(workload, "QuotaReserved")]
-    for workload in sorted(living, key=pending.__contains__):
+    waiting = [workload for workload in living if not holds(workload, "QuotaReserved")]
+    for workload in sorted(living, key=waiting.__contains__):
         spec = workload.get("spec") or {}
         priority = (spec.get("priorityClassRef") or {}).get("name", "")
         details = spec.get("queueName", ""), priority, capacity.capacity_of(workload)
         if capacity.moves(workload):
             state, why = "goes to other nodes", capacity.tried(workload)
-        elif workload in pending:
-            state, why = f"number {pending.index(workload) + 1} in the queue", _why_pending(workload)
+        elif workload in waiting:
+            state, why = f"number {waiting.index(workload) + 1} in the queue", _why_pending(workload)
         elif holds(workload, "Evicted"):
             # Kueue gets the quota back when the pods have gone. A training needs that time to save.
             text = "preempted by a higher priority" if _preempted(workload) else "evicted"
@@ -111,15 +124,10 @@ def _why_pending(workload: Object) -> Why:
     message = str(reserved.get("message") or "")
     if (workload.get("spec") or {}).get("active") is False:
         return Why(text="it has been switched off", remedy="kubectl edit workload: spec.active")
-    if reserved.get("reason") == "Inadmissible" or "doesn't exist" in message or "inactive" in message:
-        text = f"the queue does not take it: {words.first_sentence(message)}"
-        return Why(text=text, remedy="pulumi up")
-    text = "waits for quota in the queue"
-    if "insufficient unused quota" in message or "insufficient quota" in message:
-        text += f": {words.first_sentence(message)}"
+    why = pending.why_pending(str(reserved.get("reason") or ""), message)
     if _preempted(workload):
-        text = f"preempted by a higher priority; {text}"
-    return Why(text=text, bad=False)
+        return Why(text=f"preempted by a higher priority; {why.text}", remedy=why.remedy, bad=why.bad)
+    return why
 
 
 def _job_failed(condition: Mapping[str, Any]) -> Why:
@@ -128,7 +136,8 @@ def _job_failed(condition: Mapping[str, Any]) -> Why:
         return Why(text="it ran longer than it may", remedy="raise maxRunHours, pulumi up")
     ended = re.search(r"exit code (\d+)", condition.get("message") or "")
     if reason == "PodFailurePolicy" and ended:
-        text = EXIT_CODES[int(ended[1])].text
+        end = EXIT_CODES.get(int(ended[1]))
+        text = end.text if end else f"its program ended with exit code {ended[1]}"
         return Why(text=f"{text}; it is not tried again", remedy="its pod's log says what to change")
     return Why(
         text=words.first_sentence(condition.get("message") or "", reason),
