@@ -235,10 +235,7 @@ def gke_platform(
     )
     policies = [*(network_policies or [INGRESS_FROM_INSIDE]), INGRESS_TO_METRICS]
     policies += [INGRESS_FROM_PLATFORM] if ray_operator else []
-    policies += _EGRESS[cluster.egress]
-    inside = Namespace(
-        stack.name, NamespaceArgs(cluster=declared, namespace=namespace, network_policies=policies)
-    )
+    inside = _namespace(stack, cluster, declared, namespace, policies)
     pods = ServiceAccount(stack.name, ServiceAccountArgs(namespace=inside, account_name=account))
     return GkePlatform(
         subnet=subnet,
@@ -246,6 +243,21 @@ def gke_platform(
         namespace=inside,
         account=pods,
         depends_on=[pods.access, *subnet.egress, *declared.pulls],
+    )
+
+
+def _namespace(
+    stack: StackContext, cluster: ClusterTopic, declared: Cluster, name: str, ingress: Sequence[Path]
+) -> Namespace:
+    """The namespace, with its policies for ingress and with that of the settings for egress."""
+    return Namespace(
+        stack.name,
+        NamespaceArgs(
+            cluster=declared,
+            namespace=name,
+            network_policies=[*ingress, *_EGRESS[cluster.egress]],
+            internal_ranges=cluster.internal_ranges,
+        ),
     )
 
 

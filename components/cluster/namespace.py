@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
@@ -10,6 +10,7 @@ import pulumi_kubernetes as kubernetes
 from components.base.component import Args, Component
 from components.base.manifest import MANIFESTS, Manifest
 from components.cluster.cluster import Cluster
+from components.network.ranges import NOT_PUBLIC
 
 # Lets only pods of the namespace reach each other.
 INGRESS_FROM_INSIDE: Final = MANIFESTS / "ingress-from-inside.yaml"
@@ -34,11 +35,13 @@ class NamespaceArgs(Args):
 
     Args:
         network_policies: Manifests of the namespace's NetworkPolicies, with the hole `namespace`.
+        internal_ranges: Public addresses that count as private ones: `EGRESS_TO_HTTPS` admits none of them.
     """
 
     cluster: Cluster
     namespace: str
     network_policies: Sequence[Path]
+    internal_ranges: Sequence[str] = ()
 
 
 class Namespace(Component[NamespaceArgs]):
@@ -58,7 +61,7 @@ class Namespace(Component[NamespaceArgs]):
             opts=args.cluster.inside(self),
         )
         self._policies = [
-            Manifest(path, {"namespace": args.namespace}).create(f"{name}-{path.stem}", self.inside(self))
+            Manifest(path, _values(path, args)).create(f"{name}-{path.stem}", self.inside(self))
             for path in args.network_policies
         ]
 
@@ -73,3 +76,11 @@ class Namespace(Component[NamespaceArgs]):
     ) -> pulumi.ResourceOptions:
         """Options of an object that starts pods. It waits for the network policies."""
         return self.inside(parent, [*self._policies, *depends_on])
+
+
+def _values(path: Path, args: NamespaceArgs) -> dict[str, Any]:
+    """Values for the holes of a policy's manifest."""
+    values: dict[str, Any] = {"namespace": args.namespace}
+    if path == EGRESS_TO_HTTPS:
+        values["notPublic"] = [*NOT_PUBLIC, *args.internal_ranges]
+    return values

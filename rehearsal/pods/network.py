@@ -17,9 +17,9 @@ PODS: Final = "10.8.0.0/16"
 NODE: Final = "10.8.0.1"
 AGENT: Final = "10.8.255.254"
 # The addresses of the stand-ins, outside of the cluster: of the Hub, of Cloud Storage, and of the metadata
-# server, which has the one of Google Cloud.
-OUTSIDE: Final = "192.0.2.1"
-STORAGE: Final = "192.0.2.2"
+# server, which has the one of Google Cloud. Policies take the first two for the internet.
+OUTSIDE: Final = "34.0.2.1"
+STORAGE: Final = "34.0.2.2"
 METADATA: Final = "169.254.169.254"
 # The names of the servers that these stand for.
 ADDRESSES: Final = {"huggingface.co": OUTSIDE, "storage.googleapis.com": STORAGE}

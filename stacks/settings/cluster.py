@@ -6,9 +6,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from components.cluster.control_plane import ControlPlane, ControlPlaneType
+from components.network.ranges import PRIVATE, SPECIAL, is_within
 from stacks.settings.model import ConfigModel, Hint, rule
 from stacks.settings.project import AccountAddress, Project
-from stacks.settings.subnet import NETWORK_NAME, SubnetName, require_region
+from stacks.settings.subnet import NETWORK_NAME, InternalRanges, SubnetName, require_https, require_region
 
 _RESOURCE_NAME: Final = Hint(values="1 to 63 lower-case letters, digits and hyphens that start with a letter")
 _WITHOUT_SUBNET: Final = "Refused with `subnet`."
@@ -19,8 +20,8 @@ _OWN_RANGES: Final = ("10.0.0.0/20", "10.4.0.0/16", "10.8.0.0/20")
 # pods. A /17 is enough for the 100 nodes that a stack may have, and for those that an upgrade adds.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/alias-ips
 _LARGEST_PREFIXES: Final = (25, 17, 27)
-_SHARED_SPACE: Final = IPv4Network("100.64.0.0/10")
 _CIDR: Final = Hint(values="a private range in CIDR notation such as 10.0.0.0/20")
+_CIDR_IN: Final = "take a range in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10"
 _ClusterName = Annotated[
     str | None,
     Field(pattern=r"^[a-z][a-z0-9-]{1,30}[a-z0-9]$"),
@@ -40,6 +41,7 @@ class Cluster(ConfigModel):
         "With `googleAndHub` on port 443 to Google's APIs and the Hugging Face Hub alone, by their names. "
         "With `open` everywhere, for example to a tracker in a private network or on another port.",
     )
+    internal_ranges: InternalRanges = ()
     hold_upgrades: bool = Field(
         True,
         description="Whether to keep GKE from upgrading nodes and the minor version by itself, so that no "
@@ -121,6 +123,10 @@ class Cluster(ConfigModel):
         """How the cluster's API server is reached."""
         return ControlPlane(type=self.control_plane_type, authorized_networks=self.authorized_networks)
 
+    @rule("internalRanges")
+    def _ranges_belong_to_https(self) -> None:
+        require_https(self.internal_ranges, self.egress)
+
     @rule("authorizedNetworks")
     def _networks_belong_to_the_address(self) -> None:
         ControlPlane(type=self.control_plane_type, authorized_networks=self.authorized_networks)
@@ -189,10 +195,12 @@ class Cluster(ConfigModel):
             block = IPv4Network(text)
         except ValueError:
             raise ValueError(f"{text!r} is not {_CIDR.values}") from None
-        if not block.is_private and not block.subnet_of(_SHARED_SPACE):
+        if any(block.overlaps(IPv4Network(special)) for special in SPECIAL):
+            raise ValueError(f"no network may have {text}; {_CIDR_IN}")
+        if not is_within(block, *PRIVATE, *self.internal_ranges):
             raise ValueError(
-                f"{text} has public addresses, which the policies of the pods treat as the internet; take a "
-                "range in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10"
+                f"{text} has public addresses, which the policies of the pods treat as the internet; "
+                f"{_CIDR_IN}, or name the range in internalRanges too"
             )
         if block.prefixlen > _LARGEST_PREFIXES[place]:
             raise ValueError(f"{text} is too small; take a /{_LARGEST_PREFIXES[place]} or larger")

@@ -1,10 +1,12 @@
 """The topic of a network that exists: the subnet of a scenario without a cluster."""
 
 import re
+from ipaddress import IPv4Network
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from components.network.ranges import NOT_PUBLIC
 from stacks.settings.model import ConfigModel, Hint, rule
 from stacks.settings.project import Project
 
@@ -20,6 +22,30 @@ SubnetName = Annotated[
         "it. By default the stack creates its own network.",
     ),
     Hint(values="the name of a subnet, or projects/PROJECT/regions/REGION/subnetworks/NAME"),
+]
+
+
+def _check_public(ranges: tuple[str, ...]) -> tuple[str, ...]:
+    for text in ranges:
+        try:
+            block = IPv4Network(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not {_RANGES.values}") from None
+        for private in NOT_PUBLIC:
+            if block.overlaps(IPv4Network(private)):
+                raise ValueError(f"{text} has addresses of {private}, which are never public; remove it")
+    return ranges
+
+
+_RANGES: Final = Hint(values="a network in CIDR notation such as 20.0.0.0/16, or a list")
+InternalRanges = Annotated[
+    tuple[str, ...],
+    AfterValidator(_check_public),
+    Field(
+        description="Public addresses that your company uses inside its networks. With `egress` `https` they "
+        "are not the internet, so nothing connects to them. Refused with another `egress`."
+    ),
+    _RANGES,
 ]
 
 
@@ -45,6 +71,16 @@ def require_region(subnet: str | None, region: str) -> None:
             f"the subnet is in {place[1]} and the stack in {region}; name a subnet in {region}, or set "
             "gcp:region"
         )
+
+
+def require_https(ranges: tuple[str, ...], egress: str) -> None:
+    """Checks that `egress` looks at addresses.
+
+    Raises:
+        ValueError: If there are ranges and `egress` is not `https`.
+    """
+    if ranges and egress != "https":
+        raise ValueError(f"only with egress https, and the stack has {egress}; remove one of the two")
 
 
 def subnet_id(subnet: str | None, project: Project) -> str | None:

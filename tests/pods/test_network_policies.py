@@ -6,8 +6,9 @@ from contextlib import ExitStack
 from typing import Final
 
 import pytest
-import yaml
 
+from components.base.manifest import Manifest
+from components.network.ranges import NOT_PUBLIC
 from engine.project import ROOT
 from rehearsal.control_plane.api import Api, ApiError, Object, is_true, until
 from rehearsal.pods import firewall
@@ -160,8 +161,9 @@ def _pod(namespace: str, name: str, labels: Mapping[str, str]) -> Object:
 
 def manifest(path: str) -> Object:
     """A policy of the program."""
-    text = (ROOT / path).read_text().replace("${namespace}", LLM)
-    return yaml.safe_load(text)
+    values = {"namespace": LLM, "notPublic": [*NOT_PUBLIC]}
+    text = (ROOT / path).read_text()
+    return Manifest(ROOT / path, {hole: values[hole] for hole in values if f"${{{hole}}}" in text}).tree
 
 
 def policy(name: str, **spec: object) -> Object:

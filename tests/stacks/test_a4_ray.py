@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from engine.plan import Plan
+from rehearsal.pods.policies import with_addresses
 from tests import plans
 
 STACK = "a4-ray"
@@ -33,6 +34,20 @@ def test_pods_reach_googles_apis_and_the_hub_alone_where_a_company_wants_it(
     assert rule["ports"] == [{"protocol": "TCP", "port": 443}]
     assert {"name": "huggingface.co"} in rule["matches"]
     assert {"pattern": "*.googleapis.com"} in rule["matches"]
+    # Hosts of the Hub on 2026-11-28: https://huggingface.co/docs/hub/models-downloading
+    hosts = {
+        *("huggingface.co", "cas-bridge.xethub.hf.co", "us.aws.cdn.hf.co", "us.gcp.cdn.hf.co"),
+        *(f"{server}.xethub{place}.hf.co" for server in ("cas-server", "transfer") for place in ("", "-eu")),
+        *("cdn-lfs.hf.co", "cdn-lfs-us-1.hf.co", "cdn-lfs-eu-1.hf.co", "cdn-lfs.huggingface.co"),
+    }
+    policy = {"metadata": {}, "spec": {"podSelector": {}, "egress": [rule]}}
+    for host in hosts:
+        admitted = with_addresses(policy, {host: "34.0.2.1"})["spec"]["egress"][0]["to"]
+        assert admitted == [{"ipBlock": {"cidr": "34.0.2.1/32"}}], host
+    for host in ("hf.co.example.com", "a.b.c.hf.co", "googleapis.com.example.com"):
+        assert with_addresses(policy, {host: "34.0.2.1"})["spec"]["egress"][0]["to"] != [
+            {"ipBlock": {"cidr": "34.0.2.1/32"}}
+        ], host
     # Nothing runs before the policy is there.
     assert "a4-ray-egress-to-google-and-hub" in " ".join(plans.only(plan, "ray.io/v1:RayJob").dependencies)
     clusters = (plans.only(planned, "container/cluster:Cluster").inputs for planned in (plan, usual))

@@ -57,6 +57,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     # A file for the image of each trainer.
     "extraRequirements": ("workloads/finetune/requirements.txt", "workloads/maxtext/requirements.txt"),
     "gcp:region": REGIONS,
+    "internalRanges": ("20.0.0.0/16",),
     "invokers": ("user:me@example.com",),
     "kmsKey": tuple(f"projects/keys/locations/{region}/keyRings/llm/cryptoKeys/mine" for region in REGIONS),
     "ownNetwork.machines": ("172.20.0.0/20",),

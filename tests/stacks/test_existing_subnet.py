@@ -1,15 +1,17 @@
 """A subnet that exists before the stack, also in a Shared VPC, and the ranges of a network of its own."""
 
 import copy
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 import pytest
 
+from components.network.ranges import NOT_PUBLIC, PRIVATE
 from engine.plan import Plan
 from rehearsal.fakes.cloud import BUCKET
 from rehearsal.session import Rehearsal
 from tests import plans
-from tests.stacks.configuration import CLOUDRUN, problems
+from tests.stacks.configuration import CLOUDRUN, of_stack, problems
 
 CLUSTERS = plans.stacks_with("podsRange")
 STACK = plans.one_with("podsRange")
@@ -147,6 +149,17 @@ ALL = {"subnet": "shared", **NAMES}
         ({"ownNetwork.pods": "10.4.0.0/20"}, "ownNetwork.pods: 10.4.0.0/20 is too small; take a /17 or lar"),
         ({"ownNetwork.machines": "10.0.0.5/20"}, "ownNetwork.machines: '10.0.0.5/20' is not a private range"),
         ({"ownNetwork.machines": "8.8.0.0/20"}, "ownNetwork.machines: 8.8.0.0/20 has public addresses, whic"),
+        *(
+            ({"ownNetwork.machines": special}, f"ownNetwork.machines: no network may have {special}; take")
+            for special in ("169.254.0.0/20", "127.0.0.0/20", "0.0.0.0/8", "224.0.0.0/16")
+        ),
+        ({"internalRanges": "20.0.0.1/16"}, "internalRanges: '20.0.0.1/16' is not a network in CIDR not"),
+        ({"internalRanges": "10.1.0.0/16"}, "internalRanges: 10.1.0.0/16 has addresses of 10.0.0.0/8, whi"),
+        ({"internalRanges": "0.0.0.0/0"}, "internalRanges: 0.0.0.0/0 has addresses of 10.0.0.0/8, which a"),
+        (
+            {"internalRanges": "20.0.0.0/16", "egress": "googleAndHub"},
+            "internalRanges: only with egress https, and the stack has googleAndHub; remove one of the two",
+        ),
         (
             {"ownNetwork.services": "10.0.8.0/22"},
             "ownNetwork.services: 10.0.8.0/22 overlaps with 10.0.0.0/20 of ownNetwork.machines; choose ano",
@@ -160,6 +173,32 @@ ALL = {"subnet": "shared", **NAMES}
 def test_wrong_places_are_one_message(values: dict[str, str | None], message: str) -> None:
     (problem,) = problems({f"llm-stacks:{key}": value for key, value in values.items()})
     assert problem.startswith(message)
+
+
+def excepted(plan: Plan) -> list[str]:
+    """What the policy of the pods takes for no internet."""
+    (policy,) = (found for found in plans.of_type(plan, ":NetworkPolicy") if "to-https" in found.name)
+    return policy.inputs["spec"]["egress"][0]["to"][0]["ipBlock"]["except"]
+
+
+@pytest.mark.parametrize("cidr", [*PRIVATE, "20.0.0.0/16"])
+def test_a_range_that_a_network_may_have_is_no_internet_for_its_pods(cidr: str) -> None:
+    machines = str(next(iter(IPv4Network(cidr).subnets(new_prefix=max(25, IPv4Network(cidr).prefixlen)))))
+    own = {"ownNetwork.machines": machines, "ownNetwork.pods": "10.64.0.0/16"}
+    company = {} if cidr in PRIVATE else {"internalRanges": cidr}
+    assert of_stack("serve", {**plans.known_settings("serve"), **own, **company})
+
+
+def test_a_pod_connects_to_no_private_address_and_to_none_that_a_company_uses_inside() -> None:
+    ranges = excepted(plans.shipped("serve", internalRanges="20.0.0.0/16"))
+    assert ranges == [*NOT_PUBLIC, "20.0.0.0/16"]
+    blocks = [IPv4Network(text) for text in ranges]
+    inside = ("10.1.2.3", "169.254.169.254", "192.0.0.8", "198.19.0.1", "240.0.0.1", "255.0.0.1", "20.0.9.9")
+    for address in inside:
+        assert any(IPv4Address(address) in block for block in blocks), address
+    # Google's APIs in a network without a way to the internet.
+    for address in ("199.36.153.4", "199.36.153.8", "142.250.0.1"):
+        assert not any(IPv4Address(address) in block for block in blocks), address
 
 
 def test_cloud_run_takes_the_subnet_alone() -> None:

@@ -125,7 +125,7 @@ def test_a_pod_connects_outside_its_namespace_only_as_the_policy_for_egress_says
             assert not spec["podSelector"], "the policy holds for every pod"
             for rule in spec["egress"]:
                 inside = rule["to"] == [{"podSelector": {}}]
-                assert inside or {port["port"] for port in rule["ports"]} <= {53, 80, 443, 988}
+                assert inside or {port["port"] for port in rule["ports"]} <= {53, 80, 443, 987, 988, 8080}
 
 
 def check_peers(rule: dict[str, Any], namespace: str) -> None:
