@@ -15,7 +15,7 @@ import pytest
 from jinja2.ext import loopcontrols
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from published import FAMILIES, make_published
+from published import FAMILIES, changed, make_published
 from published_forms import FORMS, TOKENS
 from test_published import FEW, recipe_of, start
 from test_tool_calls import LAMPS, call
@@ -23,7 +23,8 @@ from tiny_families import templates, tokenizer_of
 
 from finetune.__main__ import main
 from finetune.model.loading import load_processor
-from finetune.rows.chat_template import ChatTemplate, Row
+from finetune.rows.chat_template import STOPS, ChatTemplate, Row
+from finetune.rows.stops import end_of_reply
 from finetune.rows.thinking import settle
 from finetune.settings.conversations import thoughts_of
 from shared.errors import InputError
@@ -33,6 +34,18 @@ QUESTIONS = ("new lamp", "red scarf", "steel desk")
 REPLIES = ("warm light", "soft wool", "ideal home")
 THOUGHTS = ("a lamp is light", "a scarf is wool", "a desk is home")
 KINDS = ("plain", "key", "text", "last", "tools")
+# Where published generation settings stop besides the tokenizer's own end of a text.
+# The first three templates write more than one token behind a reply.
+ENDS = {
+    "phi3": "<|end|>",
+    "phi3_5": "<|end|>",
+    "Phi 4 mini": "<|end|>",
+    "cohere2": "<|END_OF_TURN_TOKEN|>",
+    "gemma4": "<|tool_response>",
+    "gptoss": "<|call|>",
+    "glm4moe": "<|observation|>",
+    "qwen3": "<|im_end|>",
+}
 
 
 def known() -> dict[str, str]:
@@ -76,6 +89,8 @@ def both_sides(name: str, thinks: bool) -> tuple[ChatTemplate, Any]:
     """The run's template, and the tokenizer of a server with the published one."""
     tokenizer = tokenizer_of(known()[name])
     tokenizer.add_tokens(TOKENS)
+    ends = {tokenizer.eos_token, ENDS.get(name, tokenizer.eos_token)}
+    setattr(tokenizer, STOPS, {*tokenizer.convert_tokens_to_ids([*ends])})
     settle(tokenizer, thinks)
     server = tokenizer_of(known()[name])
     server.add_tokens(TOKENS)
@@ -108,6 +123,7 @@ def check(name: str, turns: int, system: bool, kind: str) -> str | None:
         assert thoughts in text and answer["content"] in text
         assert "lamps" in text or not wanted.get("tool_calls")
         assert reply[-1] in tokenizer.added_tokens_decoder, text
+        assert not {*reply[:-1]} & getattr(tokenizer, STOPS), text
     return None
 
 
@@ -138,6 +154,22 @@ def test_trained_judged_and_served_prompts_are_the_same_tokens_or_the_row_is_ref
         ]
         assert bool(reason) == bool(wanted), (turns, system, kind, reason)
         assert not reason or any(re.search(words, reason) for words in wanted)
+
+
+@pytest.mark.parametrize("name", ["phi3", "phi3_5", "Phi 4 mini"])
+@pytest.mark.parametrize("end", ["<|end|>", "<eos>"])
+def test_a_reply_is_trained_up_to_the_token_at_which_its_model_stops(
+    name: str, end: str, tmp_path: Path
+) -> None:
+    model = make_published(FAMILIES[FEW], tmp_path)
+    tokenizer = tokenizer_of(known()[name])
+    tokenizer.save_pretrained(model)
+    changed(model, "generation_config.json", eos_token_id=tokenizer.convert_tokens_to_ids(end))
+    tokenizer = load_processor(str(model), pictures=False)
+    (row,) = ChatTemplate(tokenizer).rows(conversation(1, False, "plain")[0])
+    assert tokenizer.convert_ids_to_tokens(row.tokens[-1]) == end
+    assert row.trained[-1]
+    assert end_of_reply(tokenizer) == row.tokens[-1]
 
 
 def test_the_page_says_how_many_templates_are_compared() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.model.quantized import plain_weights, quantized_problems
+from finetune.rows.stops import tell_stops
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Model
 from finetune.settings.templates import TemplateName, template_text
@@ -230,6 +231,7 @@ def load_processor(
     if template:
         processor.chat_template = tokenizer.chat_template = template_text(template)
     _set_padding(tokenizer, rows)
+    tell_stops(tokenizer, name, revision)
     return processor
 
 

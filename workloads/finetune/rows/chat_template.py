@@ -18,6 +18,8 @@ LONGEST = 2000
 SHOWN = 40
 REPEATED = re.compile(r"(<[^<>]+>)\1{3,}")
 TAKE_ANOTHER = "take an instruction-tuned model"
+# Where a tokenizer holds the tokens at which a server of its model stops.
+STOPS = "stops_of_model"
 
 Conversation = list[dict[str, Any]]
 
@@ -79,7 +81,12 @@ class ChatTemplate:
         # Where a token would reach across the end of the prompt, the model continues the prompt's own tokens.
         if whole[: len(asked)] != asked:
             whole = asked + self.tokenizer(answer, add_special_tokens=False)["input_ids"]
-        whole = whole + self._next_turn(conversation[-1])
+        stop = self._stop(whole, len(asked), len(whole))
+        if not stop:
+            whole = whole + self._next_turn(conversation[-1])
+        elif any(self._kind(token) == "special" for token in whole[stop:]):
+            # Another turn would not follow it.
+            whole = whole[:stop]
         row = Row(whole, [False] * len(asked) + [True] * (len(whole) - len(asked)))
         self.end_replies(row)
         if conversation[-1].get(UNTRAINED):
@@ -156,17 +163,32 @@ class ChatTemplate:
             )
 
     def end_replies(self, row: Row) -> None:
-        """Do not train the blanks behind the token that ends a reply, at which the model stops.
+        """Do not train what stands behind the token that ends a reply, at which the model stops.
 
-        Blanks behind any other text stay: the model writes them.
+        If none of the model's stops ends it, its last special token does. Blanks behind any other text stay:
+        the model writes them.
         """
         for at in range(len(row.tokens), 0, -1):
             if row.trained[at - 1] and (at == len(row.tokens) or not row.trained[at]):
-                last = at
-                while last and row.trained[last - 1] and self._kind(row.tokens[last - 1]) == "blank":
+                first = at
+                while first and row.trained[first - 1]:
+                    first -= 1
+                last = self._stop(row.tokens, first, at) or at
+                while last > first and self._kind(row.tokens[last - 1]) == "blank":
                     last -= 1
-                if last and row.trained[last - 1] and self._kind(row.tokens[last - 1]) == "special":
+                if last > first and self._kind(row.tokens[last - 1]) == "special":
                     row.trained[last:at] = [False] * (at - last)
+
+    def _stop(self, tokens: list[int], first: int, end: int) -> int | None:
+        """The place behind the first of the model's stops that follows the text of a reply.
+
+        Phi 3 writes more than one token there, and the model stops at the first.
+        """
+        place = end
+        while place > first and self._kind(tokens[place - 1]) != "text":
+            place -= 1
+        stops = getattr(self.tokenizer, STOPS, ())
+        return next((at + 1 for at in range(place, end) if tokens[at] in stops), None)
 
     def _kind(self, token: int) -> str:
         """Whether a token is blank, special or another text."""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate
+from finetune.rows.chat_template import STOPS, TAKE_ANOTHER, ChatTemplate
 from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError
 
@@ -42,16 +42,26 @@ def end_of_reply(tokenizer: Any) -> int:
     return end
 
 
-def stops(directory: Path) -> list[int]:
-    """The tokens at which the published model in a directory stops, by its own settings."""
+def stops(model: str | Path, revision: str | None = None) -> list[int]:
+    """The tokens at which a published model stops, by its own settings. It is cached or a directory."""
     from transformers import AutoConfig, GenerationConfig
 
+    name = str(model)
+    options: dict[str, Any] = {"revision": revision, **FROM_DISK}
     try:
-        config = GenerationConfig.from_pretrained(directory, **FROM_DISK)
+        config = GenerationConfig.from_pretrained(name, **options)
     except OSError:  # it has no generation_config.json
-        config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(directory, **FROM_DISK))
+        config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, **options))
     ends = config.eos_token_id
     return [*ends] if isinstance(ends, list) else [] if ends is None else [ends]
+
+
+def tell_stops(tokenizer: Any, model: str, revision: str | None = None) -> None:
+    """Have a tokenizer know where a server of its model stops: what is trained ends there.
+
+    vLLM stops at the tokenizer's own end of a text too.
+    """
+    setattr(tokenizer, STOPS, {*stops(model, revision), tokenizer.eos_token_id})
 
 
 def missing_stop(tokenizer: Any, published: Path, result: str) -> str | None:
