@@ -12,7 +12,7 @@ from components.base.once import OnceError, OnceProvider
 # What the look-up finds, see `components.finished_run.lookup.result_of`.
 _RESULTS: Final = (
     *("folder", "kind", "base", "base_folder", "rank", "length", "template"),
-    *("system", "prompt", "pictures"),
+    *("system", "prompt", "pictures", "texts"),
 )
 # `up` stops at the look-up, so a stack that is new and serves its own run would never train it.
 _TRAIN_FIRST: Final = (
@@ -100,6 +100,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         system: System message of the rows that the run was trained on, empty for none.
         prompt: Their user message with placeholders for fields, empty if the rows are conversations.
         pictures: Whether the rows have pictures.
+        texts: Whether the rows are plain texts, which ask nothing.
     """
 
     bucket: pulumi.Output[str]
@@ -113,6 +114,7 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
     system: pulumi.Output[str]
     prompt: pulumi.Output[str]
     pictures: pulumi.Output[bool]
+    texts: pulumi.Output[bool]
 
     def __init__(
         self, name: str, inputs: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions | None = None

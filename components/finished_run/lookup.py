@@ -106,9 +106,11 @@ def _served(
 
 def _question_form(record: Mapping[str, Any]) -> dict[str, str | bool]:
     """How the rows asked that the run was trained on. MaxText trains on texts, which ask nothing."""
-    data = record.get("recipe", {}).get("data") or {}
+    recipe = record.get("recipe", {})
+    data = recipe.get("data") or {}
     form = {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
-    return form | {"pictures": bool(data.get("image"))}
+    texts = bool(data.get("text")) or "maxtext" in recipe
+    return form | {"pictures": bool(data.get("image")), "texts": texts}
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any] | None:

@@ -35,7 +35,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="send PROMPT alone, without the recipe's prompt",
     )
-    parser.add_argument("prompt", metavar="PROMPT", help="the question")
+    parser.add_argument(
+        "prompt",
+        metavar="PROMPT",
+        help="the question, or the beginning of a text if the model was trained on plain texts",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
     fields = dict(_field(text) for text in options.field)
     state = Backend(options.stack).now()
     server_of(state, options.stack)
-    form = chat.Form() if options.as_is else chat.Form.read(state.outputs)
-    messages = form.messages(options.prompt, fields)
+    form = chat.Form.read(state.outputs)
+    question = (form.as_is() if options.as_is else form).question(options.prompt, fields)
     clients = partial(clients_of, options.stack, state.project, options.endpoint)
     with connected(state, options.stack, clients, options.kubeconfig, options.url) as connection:
         note = Timer(_PATIENCE_S, lambda: print(_NOTE, file=sys.stderr))
@@ -60,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
             note.cancel()
         printed = ""
         try:
-            for text in chat.answer(connection, model, messages):
+            for text in chat.answer(connection, model, question):
                 print(text, end="", flush=True)
                 printed = text or printed
         finally:

@@ -21,6 +21,8 @@ _PROBLEMS: Final[Mapping[str | None, str]] = {
     "abort": "the server broke the answer off: ask again",
     "content_filter": "the server's filter has cut the answer: ask for something else",
 }
+# Tokens of a continuation, which need not come to an end by itself.
+_CONTINUATION: Final = 256
 # Classes of characters that turn the direction of a line.
 _TURNS: Final = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 
@@ -32,10 +34,12 @@ class Form:
     Args:
         system: The system message, empty for none.
         prompt: The user's message with placeholders for fields, empty for the text alone.
+        texts: Whether the rows are plain texts. Then the model continues a text, and no message is sent.
     """
 
     system: str = ""
     prompt: str = ""
+    texts: bool = False
 
     @classmethod
     def read(cls, outputs: Mapping[str, str]) -> "Form":
@@ -46,7 +50,8 @@ class Form:
         """
         try:
             tree = json.loads(outputs.get("questionForm", "{}"))
-            return cls(system=tree.get("system") or "", prompt=tree.get("prompt") or "")
+            texts = bool(tree.get("texts"))
+            return cls(system=tree.get("system") or "", prompt=tree.get("prompt") or "", texts=texts)
         except ODD_ANSWER:
             raise OperationError(
                 "the stack's output questionForm is no form of a question; pulumi up"
@@ -62,8 +67,12 @@ class Form:
         content = self.prompt.format_map(dict.fromkeys(self._fields, text)) if self._fields else text
         return f"{self.system}\n\n{content}" if self.system else content
 
-    def messages(self, text: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
-        """The messages of a question.
+    def as_is(self) -> "Form":
+        """The form in which a text goes alone, as a message or as the beginning of a text."""
+        return Form(texts=self.texts)
+
+    def question(self, text: str, fields: Mapping[str, str]) -> str | list[dict[str, str]]:
+        """The messages of a question, or the text that a model of plain texts continues.
 
         Args:
             text: The text of the one field that `fields` does not have.
@@ -85,6 +94,8 @@ class Form:
                 f"give {which}; or send PROMPT as it is with --as-is"
             )
         content = self.prompt.format_map({**fields, **dict.fromkeys(left, text)}) if names else text
+        if self.texts:
+            return content
         question = [{"role": "user", "content": content}]
         return [{"role": "system", "content": self.system}, *question] if self.system else question
 
@@ -110,18 +121,25 @@ def served_model(connection: Connection, name: str = "") -> str:
     return name or (adapters or names)[0]
 
 
-def answer(connection: Connection, model: str, messages: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def answer(connection: Connection, model: str, question: str | Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The most probable answer, in the parts in which it arrives.
 
     A call of a tool is a line of JSON. Thoughts are counted. An answer without a text is called empty.
 
+    Args:
+        question: Messages, or a text that is continued.
+
     Raises:
         OperationError: When the answer does not come, or ends before its end.
     """
-    question = {"model": model, "messages": messages, "temperature": 0, "stream": True}
+    is_text = isinstance(question, str)
+    path = "/v1/completions" if is_text else "/v1/chat/completions"
+    asked = {"prompt": question, "max_tokens": _CONTINUATION} if is_text else {"messages": question}
     parts = _Parts()
     try:
-        for event in _events(connection.send("/v1/chat/completions", question)):
+        for event in _events(
+            connection.send(path, {"model": model, **asked, "temperature": 0, "stream": True})
+        ):
             for choice in event.get("choices") or ():
                 yield _printable(parts.text_of(choice))
         yield _printable(parts.rest())
@@ -129,6 +147,8 @@ def answer(connection: Connection, model: str, messages: Sequence[Mapping[str, s
         raise OperationError(f"the answer is not understood ({type(error).__name__})") from None
     except (HTTPError, OSError) as error:
         raise connection.broken(error) from None
+    if is_text and parts.ending == "length":
+        return
     if problem := _PROBLEMS.get(parts.ending):
         raise OperationError(problem)
 
@@ -152,7 +172,7 @@ class _Parts:
             whole = self.calls.setdefault(call.get("index", len(self.calls)), {"name": "", "arguments": ""})
             for name, part in (call.get("function") or {}).items():
                 whole[name] = whole.get(name, "") + (part or "")
-        text = (delta.get("content") or "") + (delta.get("refusal") or "")
+        text = (delta.get("content") or choice.get("text") or "") + (delta.get("refusal") or "")
         before = "" if self.has_text or not text else self._about_thoughts()
         self.has_text = self.has_text or bool(text)
         return before + text

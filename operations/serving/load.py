@@ -76,11 +76,10 @@ def measure(connection: Connection, model: str, form: Form, at_once: int) -> Loa
     Raises:
         OperationError: When no request is answered.
     """
-    count = max(_FEWEST_REQUESTS, _ROUNDS * at_once)
     with TemporaryDirectory() as name:
         folder = Path(name)
         questions = folder / "questions.jsonl"
-        lines = (json.dumps({"prompt": question}) for question in _questions(form, count))
+        lines = (json.dumps({"prompt": question}) for question in _questions(form, _requests(at_once)))
         questions.write_text("".join(f"{line}\n" for line in lines))
         environment = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
         # The client sends this variable as the token. The user's own is for somebody else.
@@ -88,7 +87,7 @@ def measure(connection: Connection, model: str, form: Form, at_once: int) -> Loa
         if connection.token:
             environment["OPENAI_API_KEY"] = connection.token
         ran = subprocess.run(
-            [_PYTHON, _VLLM, "bench", "serve", *_arguments(connection, model, questions, count, at_once)],
+            [_PYTHON, _VLLM, "bench", "serve", *_arguments(connection, model, form, questions, at_once)],
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -107,20 +106,27 @@ def measure(connection: Connection, model: str, form: Form, at_once: int) -> Loa
         raise OperationError(f"the report of vLLM's client is not understood: {error!r}") from None
 
 
+def _requests(at_once: int) -> int:
+    return max(_FEWEST_REQUESTS, _ROUNDS * at_once)
+
+
 def _arguments(
-    connection: Connection, model: str, questions: Path, count: int, at_once: int
+    connection: Connection, model: str, form: Form, questions: Path, at_once: int
 ) -> Sequence[str | Path]:
-    body = {"temperature": 0, "max_completion_tokens": TOKENS, "ignore_eos": True}
+    backend, endpoint, limit = ("openai-chat", "/v1/chat/completions", "max_completion_tokens")
+    if form.texts:
+        backend, endpoint, limit = ("openai", "/v1/completions", "max_tokens")
+    body = {"temperature": 0, limit: TOKENS, "ignore_eos": True}
     return [
-        *("--backend", "openai-chat"),
+        *("--backend", backend),
         *("--base-url", connection.url),
-        *("--endpoint", "/v1/chat/completions"),
+        *("--endpoint", endpoint),
         *("--model", model),
         # The server counts the tokens. The model's tokenizer may be gated.
         "--skip-tokenizer-init",
         *("--dataset-name", "custom"),
         *("--dataset-path", questions),
-        *("--num-prompts", str(count)),
+        *("--num-prompts", str(_requests(at_once))),
         *("--max-concurrency", str(at_once)),
         *("--num-warmups", str(at_once)),
         *("--ready-check-timeout-sec", "0"),

@@ -25,7 +25,7 @@ def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
     """
     if not data:
         return {"ask": _command("ask", _QUESTION)}
-    form = {"system": data.system or "", "prompt": data.prompt or ""}
+    form = {"system": data.system or "", "prompt": data.prompt or "", "texts": bool(data.text)}
     question = _EXAMPLE if data.prompt else first_question(data)
     return {
         "ask": _command_in(form, question),
@@ -36,7 +36,7 @@ def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
 
 def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
     """The same for the model of a run that another stack has trained."""
-    form: Any = pulumi.Output.all(system=run.system, prompt=run.prompt)
+    form: Any = pulumi.Output.all(system=run.system, prompt=run.prompt, texts=run.texts)
     return {
         "ask": form.apply(lambda form: _command_in(form, _EXAMPLE if form["prompt"] else _QUESTION)),
         "questionForm": form.apply(json.dumps),
@@ -44,7 +44,7 @@ def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def _command_in(form: Mapping[str, str], question: str) -> str:
+def _command_in(form: Mapping[str, Any], question: str) -> str:
     """The command with an option for every field of the prompt but the last, which the question fills."""
     names = list(dict.fromkeys(name for _, name, _, _ in Formatter().parse(form["prompt"]) if name))
     return _command("ask", *(f"--field={name}={name.upper()}" for name in names[:-1]), question)

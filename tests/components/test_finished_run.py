@@ -74,7 +74,12 @@ def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
     base = {"base": "", "base_folder": "", "rank": 0, "template": ""}
     served = {"folder": RUN, "kind": "model", **base, "length": 8192}
-    asked = {"system": "Answer with a query.", "prompt": "{schema}\n{question}", "pictures": False}
+    asked = {
+        "system": "Answer with a query.",
+        "prompt": "{schema}\n{question}",
+        "pictures": False,
+        "texts": False,
+    }
     assert look(buckets) == {**served, **asked}
 
 
@@ -83,6 +88,14 @@ def test_a_run_of_pictures_says_so(buckets: Buckets, run: Path) -> None:
     record["recipe"]["data"]["image"] = "picture"
     (run / "run.json").write_text(json.dumps(record))
     assert look(buckets)["pictures"] is True
+
+
+def test_a_run_of_plain_texts_says_so(buckets: Buckets, run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    record["recipe"]["data"] = {"text": "article"}
+    (run / "run.json").write_text(json.dumps(record))
+    result = look(buckets)
+    assert (result["texts"], result["system"], result["prompt"]) == (True, "", "")
 
 
 def test_an_adapter_is_served_on_its_base_at_the_commit_that_it_was_trained_on(
@@ -185,6 +198,7 @@ def test_an_export_of_maxtext_is_served(buckets: Buckets, run: Path) -> None:
     (run / "run.json").write_text(json.dumps({"recipe": {"maxtext": {"steps": 30}, "libtpu_flags": []}}))
     result = look(buckets)
     assert (result["kind"], result["system"], result["prompt"]) == ("hugging-face", "", "")
+    assert result["texts"] is True
 
 
 def test_a_run_that_does_not_exist_is_refused(buckets: Buckets) -> None:

@@ -281,7 +281,7 @@ def ask(rehearsal: Rehearsal) -> tuple[list[str], dict[str, str]]:
 def test_the_command_asks_in_the_form_of_the_recipe(standing: Rehearsal) -> None:
     assert ask(standing) == (
         ["I ate a banana for breakfast"],
-        {"system": "", "prompt": "Translate to emoji: {text}"},
+        {"system": "", "prompt": "Translate to emoji: {text}", "texts": False},
     )
     assert all(plans.outputs(standing).values())
 
@@ -293,7 +293,7 @@ def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
         served = container(revision(plans.standing_plan(rehearsal)))["commands"]
         asked = ask(rehearsal)
     assert served[served.index("--served-model-name") + 1] == "my-rows"
-    assert asked == (["A lamp for reading"], {"system": "", "prompt": ""})
+    assert asked == (["A lamp for reading"], {"system": "", "prompt": "", "texts": False})
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class ModelServer(LoopbackServer):
         elif request.path == MODELS:
             names = [{"id": name, "parent": base, "root": self.root} for name, base in self.models.items()]
             request.answer_json(200, {"object": "list", "data": names})
-        elif request.path == TEXT:
+        elif request.path == TEXT and "stream" not in body:
             tokens = body["prompt"] if isinstance(body["prompt"], list) else [*map(ord, body["prompt"])]
             known = [{str(token): {"logprob": self.logprob(body["model"], token)}} for token in tokens]
             request.answer_json(200, {"choices": [{"prompt_logprobs": [None, *known[1:]]}]})
@@ -87,13 +87,17 @@ class ModelServer(LoopbackServer):
         request.send_header("Content-Type", "text/event-stream")
         request.send_header("Connection", "close")
         request.end_headers()
-        for line in self._events():
+        for line in self._events(is_text=request.path == TEXT):
             request.wfile.write(line.encode())
             request.wfile.flush()
             if '"content": "' in line and '"role"' not in line:
                 assert self.go_on.wait(60)
 
-    def _events(self) -> list[str]:
+    def _events(self, *, is_text: bool) -> list[str]:
+        if is_text:
+            messages = [{"choices": [{"text": part, "finish_reason": None}]} for part in self.parts]
+            messages.append({"choices": [{"text": "", "finish_reason": self.ending}]})
+            return [*(f"data: {json.dumps(message)}\n\n" for message in messages), "data: [DONE]\n\n"]
         messages: list[Mapping[str, Any]] = [{"choices": [{"delta": {"role": "assistant", "content": ""}}]}]
         deltas = [*self.deltas, *({"content": part} for part in self.parts)]
         messages += [{"choices": [{"delta": delta}]} for delta in deltas]

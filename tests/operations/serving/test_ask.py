@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
@@ -18,7 +19,7 @@ from tests.operations.forwarding_cluster import ForwardingCluster, fails, plant_
 from tests.operations.google_server import REFUSED, GoogleServer
 from tests.operations.past_stack import PastStack
 from tests.operations.serving.conftest import PODS
-from tests.operations.serving.model_server import CHAT, MODELS, ModelServer
+from tests.operations.serving.model_server import CHAT, MODELS, TEXT, ModelServer
 
 ANSWER = "\N{BANANA}\N{FORK AND KNIFE}\n"
 
@@ -261,14 +262,19 @@ def test_what_is_no_server_of_a_model_is_said(
     )
 
 
-SQL = json.dumps({"system": "Write SQL.", "prompt": "{schema}\n{question}"})
+SQL = {"system": "Write SQL.", "prompt": "{schema}\n{question}"}
+
+
+def neutral_with(neutral: PastStack, form: dict[str, Any]) -> State:
+    """The state of neutral with another form of questions."""
+    alive = neutral.alive
+    return replace(alive, outputs={**alive.outputs, "questionForm": json.dumps(form)})
 
 
 @pytest.fixture
 def sql(state: Callable[[State], None], neutral: PastStack, on_gke: tuple[str, ...]) -> tuple[str, ...]:
     """The arguments that choose neutral, which here serves a model that was trained on two fields."""
-    alive = neutral.alive
-    state(replace(alive, outputs={**alive.outputs, "questionForm": SQL}))
+    state(neutral_with(neutral, SQL))
     return on_gke
 
 
@@ -298,6 +304,40 @@ def test_fields_that_do_not_fit_the_prompt_are_said(
     assert (status, out) == (2, "")
     assert message in last_line(error)
     assert not model.asked
+
+
+# Plain texts
+
+
+@pytest.fixture
+def texts(state: Callable[[State], None], neutral: PastStack, on_gke: tuple[str, ...]) -> tuple[str, ...]:
+    """The arguments that choose neutral, which here serves a model that was trained on plain texts."""
+    state(neutral_with(neutral, {"texts": True}))
+    return on_gke
+
+
+@pytest.mark.parametrize("option", [(), ("--as-is",)])
+def test_a_model_of_plain_texts_continues_a_text(
+    option: tuple[str, ...], command: Command, texts: tuple[str, ...], model: ModelServer
+) -> None:
+    model.ending = "length"
+    assert command("ask", *texts, *option, "Bananas are {yellow}") == (0, ANSWER, "")
+    assert model.asked[-1].path == TEXT
+    assert model.question == {
+        "model": "a-model",
+        "prompt": "Bananas are {yellow}",
+        "max_tokens": 256,
+        "temperature": 0,
+        "stream": True,
+    }
+
+
+def test_a_continuation_that_breaks_off_is_said(
+    command: Command, texts: tuple[str, ...], model: ModelServer
+) -> None:
+    model.ending = "abort"
+    status, _, error = command("ask", *texts, "Bananas are")
+    assert status == 2 and "broke the answer off" in last_line(error)
 
 
 # Stacks

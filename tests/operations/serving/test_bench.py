@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ import pytest
 
 from operations.google.clients import Clients
 from operations.serving import load
+from operations.state import State
 from tests.operations.conftest import Command
+from tests.operations.past_stack import PastStack
 from tests.operations.serving.model_server import ModelServer
 
 # Notes how it was called, and writes the report of a test.
@@ -96,6 +100,22 @@ def test_questions_differ_and_have_the_form_of_the_recipe(
         questions = [json.loads(line)["prompt"] for line in lines]
         assert len(questions) == int(words[words.index("--num-prompts") + 1]) == len(set(questions))
         assert all(question.startswith("Translate to emoji: ") for question in questions)
+
+
+def test_a_model_of_plain_texts_is_measured_with_texts(
+    command: Command,
+    state: Callable[[State], None],
+    neutral: PastStack,
+    on_gke: tuple[str, ...],
+    client: Client,
+) -> None:
+    alive = neutral.alive
+    state(replace(alive, outputs={**alive.outputs, "questionForm": json.dumps({"texts": True})}))
+    assert command("bench", *on_gke).status == 0
+    for words, _, _ in client.calls:
+        options = dict(pairwise(words))
+        assert (options["--backend"], options["--endpoint"]) == ("openai", "/v1/completions")
+        assert json.loads(options["--extra-body"])["max_tokens"] == 64
 
 
 def test_the_client_gets_the_identity_token_and_nobody_elses(
