@@ -31,7 +31,8 @@ _IMPERSONATED_VARIABLE: Final = "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"
 # The library's message when there are no credentials.
 _NONE: Final = "Your default credentials were not found."
 _REMEDY: Final = (
-    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of some"
+    "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of "
+    "credentials"
 )
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 

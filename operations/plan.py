@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from engine.project import ROOT, parse_override, project_name
 from operations.errors import OperationError
 from stacks.settings.accounts import accounts_of
 from stacks.settings.model import keys_of
-from stacks.settings.reader import as_text
+from stacks.settings.reader import SettingsError, as_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,12 +58,22 @@ class StackPlan:
         return (resource for resource in self.resources if resource.type in types)
 
 
-def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
-    """Plans a stack, which takes some seconds.
+def load(
+    stack: str,
+    overrides: Sequence[str] = (),
+    *,
+    is_sketch: bool = False,
+    first: Callable[[], object] = lambda: None,
+) -> StackPlan:
+    """Plans a stack, which takes most of a minute on a busy machine.
 
     Args:
         stack: Name of the stack, whose file is read.
         overrides: Texts `KEY=VALUE` that override the stack file.
+        is_sketch: Whether the names of resources are enough. Then values that only the owner knows, such as
+            a reservation, are made up. A project never is.
+        first: Is called when the configuration is right and before the engine starts, for example to look
+            for credentials.
 
     Raises:
         EngineError: When there is no such stack, or its file cannot be read.
@@ -73,14 +83,20 @@ def load(stack: str, overrides: Sequence[str] = ()) -> StackPlan:
     values = configuration(stack, dict(parse_override(text) for text in overrides))
     # Only the owner of the stack knows these values, and a command that asks Google must not invent them.
     # A secret's value is not in the plan, so a fake one does no harm.
-    missing = [key for key in values.fake if key not in values.secret]
+    missing = [
+        key for key in values.fake if key not in values.secret and (key.startswith("gcp:") or not is_sketch)
+    ]
     if missing:
         keys = (key.removeprefix(f"{project_name()}:") for key in missing)
         commands = "; ".join(f"pulumi config set {key} VALUE --stack {stack}" for key in keys)
         raise OperationError(f"stack {stack} has no value for {', '.join(missing)}: {commands}")
-    planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
     texts = {key: as_text(value) for key, value in {**values.plain, **values.secret}.items()}
-    settings = stacks.settings(stack, project_name(), texts)
+    try:
+        settings = stacks.settings(stack, project_name(), texts)
+    except SettingsError as error:
+        raise OperationError(str(error)) from None
+    first()
+    planned = plan.read(rehearsed(stack, *(f"--set={text}" for text in overrides)))
     training, fit = getattr(settings, "training", None), getattr(settings, "fit", None)
     return StackPlan(
         stack=stack,

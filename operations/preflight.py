@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -87,8 +88,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints every finding. Returns 1 with a problem, 2 if a check got no answer, else 0."""
+    logged_in = partial(clients_of, options.stack, "", options.endpoint)
     with Console(stderr=True).status(f"planning {options.stack}") as status:
-        planned = plan.load(options.stack, options.set)
+        planned = plan.load(options.stack, options.set, first=logged_in)
         if options.fit and planned.fit_command:
             status.update("computing the memory of a training step")
             _compute_fit(planned)

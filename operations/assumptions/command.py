@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from rich.console import Console
@@ -55,8 +56,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Shows every assumption. Returns 1 if one differs, 2 if one could not be measured, else 0."""
+    logged_in = partial(clients_of, options.stack, "", options.endpoint)
     with Console(stderr=True).status(f"planning {options.stack}") as status:
-        planned, state = plan.load(options.stack), Backend(options.stack).now()
+        planned = plan.load(options.stack, is_sketch=True, first=logged_in)
+        state = Backend(options.stack).now()
         reached = from_kubeconfig(options.kubeconfig) if options.kubeconfig else None
         clients = clients_of(planned.stack, planned.project, options.endpoint)
         stack = LiveStack(plan=planned, state=state, clients=clients, reached=reached)

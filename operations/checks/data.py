@@ -73,11 +73,22 @@ def _of_hub(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """What the Hub shows of the data set for nothing. It has no rows of some data sets."""
     splits = hub.viewed(plan, clients, "splits", dataset=data.name).get("splits") or ()
     configurations = [entry["config"] for entry in splits if entry.get("split") == data.split]
-    rows = []
+    entries = []
     if configuration := data.config or next(iter(configurations), None):
         place = {"dataset": data.name, "config": configuration, "split": data.split}
-        rows = [entry["row"] for entry in hub.viewed(plan, clients, "first-rows", **place).get("rows") or ()]
-    if not rows:
+        entries = hub.viewed(plan, clients, "first-rows", **place).get("rows") or []
+    # The Hub cuts long cells into a text and names them.
+    whole = {
+        number: entry["row"]
+        for number, entry in enumerate(entries)
+        if not {*data.texts}.intersection(entry.get("truncated_cells") or ())
+    }
+    if entries and not whole:
+        what = f"the Hub shows the first {len(entries)} rows of {data.title} cut short, so none was looked at"
+        yield fine(f"{what}. {_DRY_RUN}")
+    elif not whole:
         yield warning(f"the Hub shows no rows of {data.title}, split {data.split}", _DRY_RUN)
     else:
-        yield from first_rows.findings_of(data, data.title, FirstRows(rows=rows, columns=list(rows[0])))
+        rows = [*whole.values()]
+        first = FirstRows(rows=rows, columns=list(rows[0]), numbers=[*whole])
+        yield from first_rows.findings_of(data, data.title, first)

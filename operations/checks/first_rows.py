@@ -43,11 +43,13 @@ class FirstRows:
     Args:
         columns: Names of all columns.
         whole: Whether there are no other rows.
+        numbers: Places of the rows in the data set if some are left out. By default they follow each other.
     """
 
     rows: Sequence[Any]
     columns: Sequence[str]
     whole: bool = False
+    numbers: Sequence[int] = ()
 
 
 def of_json_lines(content: bytes, *, whole: bool) -> FirstRows:
@@ -138,7 +140,7 @@ def findings_of(data: Any, title: str, first: FirstRows) -> Iterator[Finding]:
         )
         return
     shown, left_out = "", []
-    for number, row in enumerate(first.rows):
+    for number, row in zip(first.numbers or range(len(first.rows)), first.rows, strict=True):
         try:
             turns = data.conversation({column: row.get(column) for column in data.columns})
         except ValueError as error:

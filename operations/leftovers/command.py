@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         OperationError: Without a plan, a state or credentials.
     """
-    stack = plan.load(options.stack, options.set)
+    logged_in = partial(clients_of, options.stack, "", options.endpoint)
+    stack = plan.load(options.stack, options.set, is_sketch=True, first=logged_in)
     clients = clients_of(options.stack, stack.project, options.endpoint)
     backend = Backend(options.stack)
     now = backend.now()

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
+from typing import Final
 
 from cloud import records
 from cloud.services.artifactregistry import REPOSITORY, REPOSITORY_MEMBER
@@ -14,6 +14,7 @@ from cloud.services.container import CLUSTER, NODE_POOL
 from cloud.services.serviceaccount import ACCOUNT
 from cloud.services.storage import BUCKET
 from operations.google.clients import last
+from operations.leftovers.candidate import Belonging, Candidate, Identity, perhaps
 from operations.plan import StackPlan
 from operations.state import RANDOM_SUFFIX, Resource, State
 
@@ -27,61 +28,6 @@ _PLACE_LABEL: Final = "goog-k8s-cluster-location"
 # Google's clock says when a resource was created, the engine's clock when the state first had it. They may
 # differ.
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
-
-
-class Identity(NamedTuple):
-    """What identifies a resource in a project. A node pool's cluster is part of it."""
-
-    type: str
-    name: str
-    place: str = ""
-    cluster: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A resource that exists in the project and may be a leftover.
-
-    Args:
-        type: Type token by which a program declares it. Empty for what GKE and Cloud Run create.
-        location: Zone or region, empty for a global resource.
-        parent: The cluster of a node pool, or the resource of a role binding.
-        network: Name of its VPC network, empty for none.
-        subnet: Name of its subnet, empty for none.
-        owner: Address of the service account, or name of the service, that it belongs to.
-        detail: What else a person wants to know before deleting it.
-        given_back: Which service deletes it by itself, and when. Empty if somebody must delete it.
-        created: When it was created, None if Google does not say.
-    """
-
-    type: str
-    name: str
-    location: str = ""
-    parent: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    network: str = ""
-    subnet: str = ""
-    owner: str = ""
-    detail: str = ""
-    given_back: str = ""
-    created: datetime | None = None
-
-    @property
-    def identity(self) -> Identity:
-        """What identifies it among the project's resources."""
-        cluster = self.parent if self.type == NODE_POOL.type else ""
-        return Identity(self.type, self.name, self.location, cluster)
-
-
-class Belonging(NamedTuple):
-    """Why a resource is the stack's, or why it only may be."""
-
-    why: str
-    sure: bool = True
-
-
-def _perhaps(why: str) -> Belonging:
-    return Belonging(why, sure=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +75,7 @@ class Footprint:
         if clusters := [*self._clusters(candidate)]:
             # What GKE created for an existing cluster stays with it. Labels and network do not matter.
             is_alive = any(cluster in self._alive for cluster in clusters)
-            return None if is_alive else self._of_cluster(clusters[0])
+            return None if is_alive else self._of_cluster(clusters[0], candidate)
         return self._of_marks(candidate)
 
     @property
@@ -141,10 +87,10 @@ class Footprint:
         # A cluster that no state knows.
         stranger = candidate.labels.get(_CLUSTER_LABEL, "")
         if stranger and self._looks_alike(CLUSTER.type, stranger):
-            return _perhaps(f"made by GKE for cluster {stranger}, which has a name that the stack would give")
+            return perhaps(f"made by GKE for cluster {stranger}, which has a name that the stack would give")
         belonging = self._in_network(candidate, stranger) or self._of_labels(candidate)
         if not belonging and self._looks_alike(candidate.type, candidate.name):
-            belonging = _perhaps("has a name that the stack would give, and is in no state")
+            belonging = perhaps("has a name that the stack would give, and is in no state")
         return belonging or self._of_cards(candidate)
 
     def _pool(self, candidate: Candidate) -> Belonging | None:
@@ -177,12 +123,27 @@ class Footprint:
         longest = max((len(identity.name) for identity in named), default=0)
         yield from sorted(identity for identity in named if len(identity.name) == longest)
 
-    def _of_cluster(self, cluster: Identity) -> Belonging:
+    def _of_cluster(self, cluster: Identity, candidate: Candidate) -> Belonging:
+        if not self._is_of_gke(candidate, cluster.name):
+            what = f"its name begins as if GKE had made it for the stack's cluster {cluster.name}"
+            return perhaps(f"{what}, and neither a label nor its network says so")
         if self.past[cluster].has_random_name:
             return Belonging(f"made by GKE for the stack's cluster {cluster.name}")
-        return _perhaps(
+        return perhaps(
             f"made by GKE for a cluster {cluster.name}: the stack had one, and others may use that name too"
         )
+
+    def _is_of_gke(self, candidate: Candidate, cluster: str) -> bool:
+        """Whether more than the beginning of a name says that GKE made a resource. Anybody may give a name.
+
+        GKE labels what has labels. The names of firewall rules, which have none, end in digits of its own.
+        """
+        if candidate.labels:
+            return _CLUSTER_LABEL in candidate.labels
+        known = {(item.type, item.name) for item in (*self.present, *self.past)}
+        places = (NETWORK.type, candidate.network), (SUBNETWORK.type, candidate.subnet)
+        of_gke = re.match(rf"gke-{re.escape(cluster)}-(.+-)?[0-9a-f]{{8}}(-|$)", candidate.name)
+        return bool(of_gke) or any(place in known for place in places)
 
     def _of_owner(self, candidate: Candidate) -> Belonging | None:
         """A role binding or a revision."""
@@ -197,15 +158,15 @@ class Footprint:
         if whole in self.past:
             if self.past[whole].has_random_name:
                 return Belonging(f"{what} {whole.name}, which the stack had")
-            return _perhaps(f"{what} {whole.name}: the stack had one, and others may use that name too")
+            return perhaps(f"{what} {whole.name}: the stack had one, and others may use that name too")
         if self._looks_alike(whole.type, whole.name):
-            return _perhaps(f"{what} {whole.name}, which has a name that the stack would give")
+            return perhaps(f"{what} {whole.name}, which has a name that the stack would give")
         return None
 
     def _of_labels(self, candidate: Candidate) -> Belonging | None:
         if not self._labelled(candidate):
             return None
-        return _perhaps(
+        return perhaps(
             f"labelled {self._label_text}, and in no state: "
             "a stack of this name in another backend may own it"
         )
@@ -227,7 +188,7 @@ class Footprint:
         known = [other for other in (*self.present, *self.past) if (other.type, other.name) == (type_, name)]
         if not known:
             alike = self._looks_alike(type_, name)
-            return _perhaps(f"{what} {name}, which has a name that the stack would give") if alike else None
+            return perhaps(f"{what} {name}, which has a name that the stack would give") if alike else None
         if candidate.given_back:
             return Belonging(f"{what} {name}")
         random = all(self.past[other].has_random_name for other in known if other in self.past)
@@ -237,7 +198,7 @@ class Footprint:
         whose = f"labelled {labels}" if labels else "and no label says whose it is"
         if stranger:
             whose = f"made by GKE for cluster {stranger}, which no state knows"
-        return _perhaps(f"{what} {name} of the stack, {whose}")
+        return perhaps(f"{what} {name} of the stack, {whose}")
 
     def _in_use(self, type_: str, name: str) -> bool:
         """Whether another stack has the network, or the stack still runs something in it."""
@@ -258,10 +219,10 @@ class Footprint:
             return None
         if self.living is not None:
             gone = of_cards[1] not in self.living
-            return _perhaps("made by GKE for the network cards of a cluster that is gone") if gone else None
+            return perhaps("made by GKE for the network cards of a cluster that is gone") if gone else None
         if any(identity.type == CLUSTER.type for identity in self.present):
             return None
-        return _perhaps("made by GKE for some cluster's network cards; the name does not say which")
+        return perhaps("made by GKE for some cluster's network cards; the name does not say which")
 
     def _looks_alike(self, type_: str, name: str) -> bool:
         bare = name.partition("@")[0]
@@ -276,7 +237,7 @@ def _of_state(resource: Resource, candidate: Candidate) -> Belonging:
     """
     since, created = resource.created, candidate.created
     if since and created and created > since + _CLOCKS_DIFFER:
-        return _perhaps(
+        return perhaps(
             f"its name is in an earlier state of the stack, but this one was made later, "
             f"{created.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         )
@@ -284,7 +245,7 @@ def _of_state(resource: Resource, candidate: Candidate) -> Belonging:
         return Belonging("its random name is in an earlier state of the stack")
     if since and created:
         return Belonging("in an earlier state of the stack, and made in its time")
-    return _perhaps("its name is in an earlier state of the stack; when it was made is not known")
+    return perhaps("its name is in an earlier state of the stack; when it was made is not known")
 
 
 def _near(cluster: str, place: str) -> bool:

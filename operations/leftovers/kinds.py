@@ -17,7 +17,8 @@ from cloud.services.container import CLUSTER
 from cloud.services.serviceaccount import ACCOUNT
 from operations.errors import CallError
 from operations.google.clients import Clients, last
-from operations.leftovers.footprint import FIREWALL_RULE, Candidate, Footprint
+from operations.leftovers.candidate import Candidate
+from operations.leftovers.footprint import FIREWALL_RULE, Footprint
 
 Item = Mapping[str, Any]
 

@@ -7,7 +7,8 @@ from cloud.services.compute import NETWORK, SUBNETWORK
 from operations.errors import CallError
 from operations.google.clients import Clients
 from operations.google.consumers import OwnProject, counted_here, off_elsewhere
-from operations.leftovers.footprint import Belonging, Candidate, Footprint
+from operations.leftovers.candidate import Belonging, Candidate
+from operations.leftovers.footprint import Footprint
 from operations.leftovers.kinds import Bindings, Kind, kinds
 
 

@@ -1,6 +1,6 @@
 """Why a workload waits in its queue: what passes by itself, and what never comes.
 
-The sentences are those of Kueue 0.19: `Status` in pkg/scheduler/flavorassigner/flavorassigner.go.
+Kueue 0.19 writes these sentences: `Status` in pkg/scheduler/flavorassigner/flavorassigner.go.
 """
 
 import re
@@ -15,7 +15,7 @@ _MORE_THAN_ALL: Final = re.compile(
     r"insufficient quota for (\S+) in flavor ([^\s,]+), previously considered podsets requests \((\S+)\) \+ "
     r"current podset request \((\S+)\) > maximum capacity \((\S+)\)"
 )
-# What another workload, a node or a moment changes. Of several flavors it is enough if one may come free.
+# What another workload, a node or a moment changes. One flavor that may come free is enough.
 _PASSES: Final = re.compile(
     r"insufficient unused quota for \S+ in flavor [^\s,]+, \S+ more needed|topology .*doesn't allow to fit"
     r"|waiting for .*PodsReady|pending the preemption|overlapping preemption|no longer fits"

@@ -11,7 +11,7 @@ import pytest
 from cloud import records, services
 from operations.checks.project import needed
 from operations.cost.quantities import by_use
-from operations.leftovers.footprint import Candidate
+from operations.leftovers.candidate import Candidate
 from operations.leftovers.kinds import kinds
 from operations.plan import StackPlan
 from rehearsal import schedule

@@ -1,6 +1,8 @@
 """A project that has what every stack needs, planted in the server. Tests take something away."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from cloud.machines import MACHINES
@@ -301,11 +303,14 @@ class GoodProject:
         if data and data.on_hub:
             self.rows(data, dict.fromkeys(data.columns, "words"))
 
-    def rows(self, data: Any, *rows: dict[str, Any]) -> None:
-        """The rows that the Hub's viewer shows of a recipe's data set."""
+    def rows(self, data: Any, *rows: dict[str, Any], cut: Mapping[int, str] = MappingProxyType({})) -> None:
+        """The rows that the Hub's viewer shows of a recipe's data set, and a column that it cuts by row."""
         splits = [{"dataset": data.name, "config": "default", "split": data.split}]
         self.server.plant_page(f"{VIEWER}/splits", Page(content={"splits": splits}))
-        entries = [{"row_idx": number, "row": row} for number, row in enumerate(rows)]
+        entries = [
+            {"row_idx": number, "row": row, "truncated_cells": [cut[number]] if number in cut else []}
+            for number, row in enumerate(rows)
+        ]
         self.server.plant_page(f"{VIEWER}/first-rows", Page(content={"rows": entries}))
 
     def served_run(self) -> None:

@@ -41,4 +41,4 @@ def settings_of(stack: str, *settings: str) -> list[str]:
 
 def planned_once(*settings: str) -> AbstractContextManager[object]:
     """A command that plans a stack gets the plan that `planned` has of it."""
-    return patch("operations.plan.load", lambda stack, _overrides: planned(stack, *settings))
+    return patch("operations.plan.load", lambda stack, *_, **__: planned(stack, *settings))

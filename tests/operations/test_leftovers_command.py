@@ -22,7 +22,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Command:
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend}")
-    monkeypatch.setattr("operations.plan.load", lambda *_: neutral.plan)
+    monkeypatch.setattr("operations.plan.load", lambda *_, **__: neutral.plan)
 
     def run(*words: str) -> CommandResult:
         return command("leftovers", "--stack", "neutral", "--endpoint", google.address, *words)

@@ -1,6 +1,8 @@
 """Everything that a stack needs: found where it is there, told with its remedy where it is not."""
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
 import pytest
 
@@ -76,9 +78,12 @@ def test_a_project_that_has_everything_has_no_problem(stack: str, good: GoodProj
 # What is not as it must be: how the project differs, and what a check then says, with its remedy.
 
 
-def shown(*rows: dict[str, Any]) -> Change:
-    """The rows of a recipe's data set at the Hub."""
-    return lambda project: project.rows(planned(NEUTRAL_RUN).recipe.data, *rows)
+ROW: Final = {"text": "a", "emoji": "b"}
+
+
+def shown(*rows: dict[str, Any], cut: Mapping[int, str] = MappingProxyType({})) -> Change:
+    """The rows of a recipe's data set at the Hub, and a column that it has cut by row."""
+    return lambda project: project.rows(planned(NEUTRAL_RUN).recipe.data, *rows, cut=cut)
 
 
 def in_its_settings(project: GoodProject) -> None:
@@ -310,6 +315,20 @@ CHANGES: dict[tuple[str, str], list[tuple[Change, Level, str]]] = {
         (shown({"text": "a", "emojis": "b"}), PROBLEM, "Text2Emoji has no column emoji; it has text, emojis"),
         (shown({"text": "a", "emoji": 7}), PROBLEM, "row 0 (the first is 0): emoji must be a text, not 7"),
         (shown({"text": "a", "emoji": ""}, {"text": "a", "emoji": "b"}), WARNING, "1 of the first 2 rows"),
+        # A row whose long cell the Hub has cut says nothing of the data set.
+        (shown(ROW, {"text": "a", "emoji": 7}, cut={1: "emoji"}), OK, "row 0 of KomeijiForce/Text2Emoji"),
+        (shown({"text": "a", "emoji": 7}, ROW, cut={0: "emoji"}), OK, "row 1 of KomeijiForce/Text2Emoji"),
+        (shown(ROW, ROW, {"text": "a", "emoji": 7}, cut={0: "emoji"}), PROBLEM, "row 2 (the first is 0)"),
+        (
+            shown({"text": "a", "emoji": 7}, cut={0: "emoji"}),
+            OK,
+            "the first 1 rows of KomeijiForce/Text2Emoji cut",
+        ),
+        (
+            shown({"text": "a", "emoji": 7}, cut={0: "other"}),
+            PROBLEM,
+            "row 0 (the first is 0): emoji must be",
+        ),
         (answering(f"{VIEWER}/first-rows", 501), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
         (saying(f"{VIEWER}/splits", []), WARNING, "the Hub shows no rows of KomeijiForce/Text2Emoji"),
     ],

@@ -81,7 +81,7 @@ def test_fit_computes_the_memory_of_a_recipe_whose_memory_is_not_known(
     known = good.plan(NEUTRAL)
     unknown = replace(known, fit_command=(str(python), "--recipe=mine"), warnings=("not known",))
     plans = iter([unknown, known, known])
-    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: next(plans))
+    monkeypatch.setattr("operations.preflight.plan.load", lambda *_, **__: next(plans))
     words = ["preflight", "--stack", NEUTRAL, "--endpoint", google.address, "--fit", "--json"]
     ran = command(*words)
     assert ran.status == 0 and "not known" not in ran.out
@@ -113,7 +113,7 @@ def test_memory_that_cannot_be_computed_is_one_line(
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
     unknown = replace(good.plan(NEUTRAL), fit_command=(str(python),))
-    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: unknown)
+    monkeypatch.setattr("operations.preflight.plan.load", lambda *_, **__: unknown)
     ran = command("preflight", "--stack", NEUTRAL, "--endpoint", google.address, "--fit")
     assert ran.status == 2
     (line,) = ran.err.splitlines()

@@ -72,7 +72,7 @@ def test_a_failed_trial_is_a_problem_and_all_else_is_checked_too(
     python.write_text(f"#!/bin/sh\necho '{FAILED}' >&2\nexit 2\n")
     python.chmod(0o755)
     planned = replace(good.plan(NEUTRAL), trial_command=(str(python),))
-    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: planned)
+    monkeypatch.setattr("operations.preflight.plan.load", lambda *_, **__: planned)
     words = ["preflight", "--stack", NEUTRAL, "--endpoint", google.address, "--json"]
     assert command(*words).status == 0
     ran = command(*words, "--trial")
@@ -96,7 +96,7 @@ def test_a_trial_that_cannot_begin_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     planned = replace(good.plan(NEUTRAL), trial_command=command_of_trial)
-    monkeypatch.setattr("operations.preflight.plan.load", lambda _stack, _sets: planned)
+    monkeypatch.setattr("operations.preflight.plan.load", lambda *_, **__: planned)
     ran = command("preflight", "--stack", NEUTRAL, "--endpoint", google.address, "--trial")
     assert ran.status == 2
     (line,) = ran.err.splitlines()

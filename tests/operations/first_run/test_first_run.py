@@ -120,7 +120,7 @@ def run(
     """The command, for a stack that is up."""
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{neutral.backend_up}")
     monkeypatch.setenv("HF_TOKEN", HF_TOKEN)
-    monkeypatch.setattr("operations.plan.load", lambda _stack: neutral.plan)
+    monkeypatch.setattr("operations.plan.load", lambda *_, **__: neutral.plan)
     where = ["--endpoint", google.address, "--kubeconfig", str(cluster.kubeconfig(tmp_path))]
     return lambda *words: command("first-run", "--stack", "neutral", *where, *words)
 

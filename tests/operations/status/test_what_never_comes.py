@@ -64,7 +64,7 @@ OTHER = "flavor reservation doesn't match node affinity"
             Health.BAD,
             "the queue does not take it: resources didn't satisfy",
         ),
-        # Of two capacities it is enough if one may come free.
+        # One capacity of two that may come free is enough.
         ("Pending", HEAD + f"{OTHER}, {BUSY}", Health.WAITING, f"waits for quota in the queue: {BUSY}"),
         (
             "Pending",
