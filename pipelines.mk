@@ -41,4 +41,5 @@ drift: .venv/.ready ## what has changed in the cloud since the last `up`
 
 up: known-stack .venv/.ready ## `pulumi up --refresh` of STACK without questions, for the job that somebody approved
 	@$(BIN)/python -m engine
+	@$(BIN)/python -m operations check-state --stack "$$STACK"
 	@pulumi up --refresh --yes --non-interactive --stack "$$STACK"

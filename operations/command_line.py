@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "preview-comment": "operations.preview_comment",
     "provider-check": "operations.provider_check",
     "drift": "operations.drift",
+    "check-state": "operations.previews.state_code",
     "ask": "operations.serving.ask",
     "bench": "operations.serving.bench",
     "verify": "operations.serving.verify",

@@ -18,6 +18,7 @@ from operations.previews import engine_report
 from operations.previews.changes import StackPreview
 from operations.previews.redaction import Redaction
 from operations.previews.run_steps import with_steps
+from operations.previews.state_code import require_own_code
 
 # The random end of an automatic name, which every rehearsal chooses anew.
 _AUTOMATIC: Final = re.compile(r"(?<=-)[0-9a-f]{7}(?![0-9A-Za-z])")
@@ -79,4 +80,9 @@ def _run(stack: str, arguments: list[str]) -> StackPreview:
     # If this fails, the preview fails too and says why.
     entries = {} if settings.code else json.loads(settings.stdout)
     secrets = [str(entry["value"]) for entry in entries.values() if entry["secret"] and "value" in entry]
-    return engine_report.run(engine, stack, arguments, ROOT, Redaction(secrets))
+    redaction = Redaction(secrets)
+    try:
+        require_own_code(stack, entries)
+    except (EngineError, OperationError) as error:
+        return StackPreview(stack=stack, failure=redaction.text(str(error)))
+    return engine_report.run(engine, stack, arguments, ROOT, redaction)

@@ -55,7 +55,7 @@ def test_what_the_engine_refuses_is_told_and_a_secret_goes_in_by_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pulumi = FakePulumi(tmp_path)
-    pulumi.answer(stack=("", "error: no such stack", 255))
+    pulumi.answer(**{"stack export": ("", "error: no such stack", 255)})
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     engine = lookup.find(print)
     with pytest.raises(EngineError, match=r"^pulumi stack export: error: no such stack$"):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+# What `pulumi stack export` prints of a stack without resources.
+EMPTY_STATE = '{"version": 3, "deployment": {}}'
 _PROGRAM = """#!{python}
 import json, os, pathlib, sys
 folder = pathlib.Path({folder!r})
@@ -16,7 +18,8 @@ if call == ["version"]:
 text = sys.stdin.read() if call[:2] == ["config", "set"] else ""
 with (folder / "runs").open("a") as runs:
     print(json.dumps([call, dict(os.environ), text]), file=runs)
-output, errors, status = json.loads((folder / "answers.json").read_text()).get(call[0], ["", "", 0])
+answers = json.loads((folder / "answers.json").read_text())
+output, errors, status = answers.get(" ".join(call[:2]), answers.get(call[0], ["", "", 0]))
 sys.stdout.write(output)
 sys.stderr.write(errors)
 sys.exit(status)
@@ -38,12 +41,15 @@ class FakePulumi:
     Args:
         folder: Its folder, for PATH.
         version: What it says that it is.
-        answers: Standard output, standard error and exit status by the first word of the call.
+        answers: Standard output, standard error and exit status by the first word of the call, or by the
+            first two. By default a stack has no resources.
     """
 
     folder: Path
     version: str = "v3.999.0"
-    answers: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    answers: dict[str, tuple[str, str, int]] = field(
+        default_factory=lambda: {"stack export": (EMPTY_STATE, "", 0)}
+    )
 
     def __post_init__(self) -> None:
         program = self.folder / "pulumi"

@@ -79,8 +79,8 @@ def test_only_the_stacks_whose_inputs_changed_are_previewed_and_nothing_is_chang
     assert ran.out.startswith(MARKER)
     assert "| `neutral-run` | 0 | 0 | 1 | 0 | 0 |" in ran.out
     assert "Nothing that these stacks are made of has changed: `neutral`." in ran.out
-    (listed, (asked, *_), preview) = pulumi.calls
-    assert (listed, asked) == (["stack", "ls", "--json"], "config")
+    (listed, (asked, *_), read, preview) = pulumi.calls
+    assert (listed, asked, read[:2]) == (["stack", "ls", "--json"], "config", ["stack", "export"])
     assert preview == ["preview", "--json", "--stack", "neutral-run"]
 
 
