@@ -96,6 +96,7 @@ def _kind(
 _CONFIG_MAP: Final = _kind("core/v1", "ConfigMap", "configMaps", "data binaryData immutable")
 _SECRET: Final = replace(_kind("core/v1", "Secret", "secrets", "data stringData type immutable"), sealed=True)
 NAMESPACE: Final = _kind("core/v1", "Namespace", "namespaces")
+_POD_TEMPLATE: Final = _kind("core/v1", "PodTemplate", "podTemplates")
 _SERVICE: Final = _kind("core/v1", "Service", "services", "spec.clusterIP")
 _SERVICE_ACCOUNT: Final = _kind("core/v1", "ServiceAccount", "serviceAccounts")
 _DEPLOYMENT: Final = _kind("apps/v1", "Deployment", "deployments", "spec.selector")

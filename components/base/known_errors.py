@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from cloud.organisation import CONSTRAINTS
-from components.base.remedy import DESTROY_ALL, GOOGLE, KEEP_BUCKET, KUBERNETES, Remedy
+from components.base.remedy import DESTROY_ALL, GKE_GROUPS, GOOGLE, KEEP_BUCKET, KUBERNETES, Remedy
 
 _LOG_IN: Final = (
     "your login at Google is missing or has expired: `gcloud auth application-default login`, then `{again}`"
@@ -246,6 +246,12 @@ KNOWN_ERRORS: Final = (
         sentence=r'no matches for kind "AutoscalingMetric"',
         action="this version of GKE has no metrics of pods: `gcloud container clusters upgrade` to 1.35.1 or "
         "newer, or give the servers a number, `pulumi config set servingReplicas 1`, then `{again}`",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=rf'no matches for kind "\w+" in version "(?:{GKE_GROUPS})/',
+        action="GKE has not installed this kind in the hour for which `up` waits: `kubectl get crds` lists "
+        "the kinds that are there, and `{again}` waits for another hour",
     ),
     Remedy(
         package=KUBERNETES,

@@ -27,3 +27,9 @@ class Remedy:
     sentence: str
     action: str
     package: str = ""
+
+
+# Groups of the kinds that GKE installs on a cluster: of add-ons, of the autoscaler, of Managed Prometheus.
+GKE_GROUPS: Final = (
+    r"(?:[\w.-]+\.)?gke\.io|cloud\.google\.com|[\w.-]+\.googleapis\.com|autoscaling\.x-k8s\.io|ray\.io"
+)

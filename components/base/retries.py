@@ -5,12 +5,14 @@ import os
 import re
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pulumi
 from pulumi.runtime import register_stack_transformation
 
 from components.base.remedies import what_to_do
+from components.base.remedy import GKE_GROUPS
 
 # The oldest engine that the project is tested with. Engines before 3.219 have no error hooks. Engines before
 # May 2026 call them only for creations that half succeeded (https://github.com/pulumi/pulumi/pull/23347).
@@ -24,60 +26,67 @@ _PAUSE_VARIABLE: Final = "REHEARSAL_PAUSE_S"
 # pulumi-terraform-bridge and in provider/pkg/provider/provider.go of pulumi-kubernetes.
 _HALF_CREATED: Final = re.compile(r"creating urn:pulumi:|was successfully (created|updated)")
 
-# Retries of a resource, ten seconds apart. An attempt of Kubernetes' provider takes half a minute.
+# Retries of a resource, ten seconds apart: 8 minutes. An attempt of Kubernetes' provider takes half a minute.
 _RETRIES: Final[Mapping[str, int]] = {"gcp": 48, "kubernetes": 12}
+# The same for an hour.
+_AN_HOUR: Final = 90
 
-# Refusals that pass by themselves (assumption not-there-yet) before anything exists. A row has the package of
-# the resource, a pattern of the message, and the reason that the user reads.
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A refusal that passes by itself before anything exists: assumption not-there-yet.
+
+    Args:
+        package: Package of the resource.
+        sentence: Regular expression for the message.
+        reason: What the user reads. `{kind}` is the group `kind` of the sentence.
+        retries: Number of retries, as many as the package's if it is 0.
+    """
+
+    package: str
+    sentence: str
+    reason: str
+    retries: int = 0
+
+
 _REFUSALS: Final = (
     # https://github.com/hashicorp/terraform-provider-google/issues/10510
     # https://github.com/jamesward/kubernetes-the-easy-way/pull/1
-    (
-        "gcp",
-        r"has not been used in project .* or it is disabled|API is not enabled for this project"
+    Refusal(
+        package="gcp",
+        sentence=r"has not been used in project .* or it is disabled|API is not enabled for this project"
         r"|should enable service:",
-        "its Google API was enabled a moment ago",
+        reason="its Google API was enabled a moment ago",
     ),
     # https://docs.cloud.google.com/iam/docs/service-accounts-create says 60 seconds "or more".
     # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/2002
     # https://github.com/hashicorp/terraform-provider-google/issues/16350
-    (
-        "gcp",
-        r"[Ss]ervice account \S+ does not exist"
+    Refusal(
+        package="gcp",
+        sentence=r"[Ss]ervice account \S+ does not exist"
         r"|iam\.service[aA]ccounts\.actAs' denied on service account \S+ \(or it may not exist\)",
-        "a service account was made a moment ago, and IAM does not know it everywhere",
+        reason="a service account was made a moment ago, and IAM does not know it everywhere",
     ),
     # https://github.com/terraform-google-modules/terraform-google-kubernetes-engine/issues/916
-    (
-        "gcp",
-        "Identity Pool does not exist",
-        "the project's first cluster was made a moment ago, and with it the workload identity pool",
+    Refusal(
+        package="gcp",
+        sentence="Identity Pool does not exist",
+        reason="the project's first cluster was made a moment ago, and with it the workload identity pool",
     ),
-    (
-        "kubernetes",
-        r'no matches for kind "Ray\w+" in version "ray\.io/',
-        "GKE's Ray add-on has not installed its definitions yet",
-    ),
-    (
-        "kubernetes",
-        r'no matches for kind "AutoscalingMetric" in version "autoscaling\.gke\.io/',
-        "GKE has not installed the definition of metrics of pods yet",
-    ),
-    # assumption names-in-policies
-    (
-        "kubernetes",
-        r'no matches for kind "FQDNNetworkPolicy" in version "networking\.gke\.io/',
-        "GKE has not installed the definition of policies with names yet",
-    ),
-    # assumption pod-monitoring-kind
-    (
-        "kubernetes",
-        r'no matches for kind "PodMonitoring" in version "monitoring\.googleapis\.com/',
-        "GKE has not installed the definitions of Managed Prometheus yet",
+    # https://github.com/google/skills, skills/cloud/gke-compute-classes/SKILL.md (2026-08-21)
+    Refusal(
+        package="kubernetes",
+        sentence=rf'no matches for kind "(?P<kind>\w+)" in version "(?:{GKE_GROUPS})/',
+        reason="GKE has not installed the kind {kind} yet, which may take an hour on a new cluster",
+        retries=_AN_HOUR,
     ),
     # Kueue is ready when it has its certificates and its webhook listens. The API server may need some
     # seconds more to reach it. https://github.com/kubernetes-sigs/kueue/issues/13036
-    ("kubernetes", "failed calling webhook", "Kueue's webhook does not answer yet"),
+    Refusal(
+        package="kubernetes",
+        sentence="failed calling webhook",
+        reason="Kueue's webhook does not answer yet",
+    ),
 )
 
 
@@ -109,35 +118,34 @@ def wait_out_refusals() -> None:
 async def is_tried_again(failed: pulumi.ErrorHookArgs) -> bool:
     """Waits, and returns whether the engine retries a resource. The first of its errors is the newest."""
     error, errors = failed.errors[0], len(failed.errors)
-    reason = why_it_passes(failed.type, error)
-    retries = _RETRIES.get(_package(failed.type), 0)
-    if not reason or errors > retries:
+    refusal = passing_refusal(failed.type, error)
+    if refusal is None or errors > refusal.retries:
         if remedy := what_to_do(failed.type, error, failed.urn.split(":")[2]):
             pulumi.log.warn(f"{failed.name}: {remedy}")
         return False
     pause_s = float(os.environ.get(_PAUSE_VARIABLE, _PAUSE_S))
     # The error itself may quote a secret.
     pulumi.log.info(
-        f"{failed.name} waits: {reason}; tried again in {pause_s:g} s, {errors} of at most {retries} times"
+        f"{failed.name} waits: {refusal.reason}; tried again in {pause_s:g} s, {errors} of at most "
+        f"{refusal.retries} times"
     )
     await asyncio.sleep(pause_s)
     return True
 
 
-def why_it_passes(kind: str, message: str) -> str:
-    """Why a refusal passes by itself. Empty for every other message.
+def passing_refusal(kind: str, message: str) -> Refusal | None:
+    """The refusal in a message that passes by itself, with its reason and its retries. None for others.
 
     Args:
         kind: Type token of the resource.
         message: The error of its provider.
     """
     if _HALF_CREATED.search(message):
-        return ""
-    for package, pattern, reason in _REFUSALS:
-        if package == _package(kind) and re.search(pattern, message):
-            return reason
-    return ""
-
-
-def _package(kind: str) -> str:
-    return kind.partition(":")[0]
+        return None
+    package = kind.partition(":")[0]
+    for row in _REFUSALS:
+        match = re.search(row.sentence, message) if row.package == package else None
+        if match:
+            reason = row.reason.format(**match.groupdict())
+            return replace(row, reason=reason, retries=row.retries or _RETRIES[package])
+    return None

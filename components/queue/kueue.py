@@ -29,7 +29,7 @@ class KueueArgs(Args):
         uncounted: Resources that need no quota.
         devices: Classes of devices that pods claim, by the name of the resource that counts them.
         ready_minutes: Minutes after which an admitted workload that is not ready gives its quota back.
-        depends_on: Resources that its pods need to pull their image.
+        depends_on: Resources that its pods need to pull their image, and what it looks for when it starts.
     """
 
     cluster: Cluster

@@ -27,8 +27,7 @@ class NodeRequestsArgs(Args):
     """Arguments of `NodeRequests`.
 
     Args:
-        kueue: Kueue. The kind `ProvisioningRequest` must exist before it starts:
-            assumption queued-provisioning.
+        kueue: Kueue, which has waited for a `RequestKind`.
         resource: Resource of the accelerators. Pods without them need no request.
         hours: Hours after which GKE takes the nodes back, at most 168.
     """

@@ -122,7 +122,13 @@ class NodeRequest:
 
 def requests_in(api: Api) -> list[NodeRequest]:
     """The requests of the cluster, the oldest first."""
-    trees = [tree for tree in api.list(*KIND) if tree["spec"]["provisioningClassName"] == _CLASS]
+    try:
+        every = api.list(*KIND)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return []  # the kind comes late
+    trees = [tree for tree in every if tree["spec"]["provisioningClassName"] == _CLASS]
     trees.sort(key=lambda tree: tree["metadata"]["creationTimestamp"])
     return [NodeRequest(api, tree) for tree in trees]
 

@@ -45,6 +45,7 @@ _RBAC_KINDS: Final = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"
 _POD_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec.template",)),
     "CronJob": ("spec.jobTemplate.spec.template",),
+    "PodTemplate": ("template",),
     **ray.POD_TEMPLATES,
 }
 

@@ -45,6 +45,7 @@ def declare_kueue(
     ready_minutes: int,
     uncounted: Sequence[str] = (),
     devices: Mapping[str, str] | None = None,
+    depends_on: Sequence[pulumi.Resource] = (),
 ) -> Kueue:
     """Declares Kueue for the workloads of the namespace. For the arguments see `KueueArgs`."""
     return Kueue(
@@ -58,6 +59,6 @@ def declare_kueue(
             uncounted=uncounted,
             devices=devices or {},
             ready_minutes=ready_minutes,
-            depends_on=[*platform.subnet.egress, *platform.cluster.pulls],
+            depends_on=[*platform.subnet.egress, *platform.cluster.pulls, *depends_on],
         ),
     )

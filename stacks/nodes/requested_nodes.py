@@ -11,6 +11,7 @@ from components.cluster.capacity import FLEX_START_MAX_HOURS
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from components.queue.node_requests import QUEUED_NODES, NodeRequests, NodeRequestsArgs
 from components.queue.queue import Queue, QueueArgs
+from components.queue.request_kind import RequestKind, RequestKindArgs
 from stacks.nodes.placement import QUEUE_NAME, START_MINUTES, UNCOUNTED, Placement, QueuedJob
 from stacks.nodes.queue import declare_keeper, declare_kueue
 from stacks.platform import GkePlatform, StackContext
@@ -55,12 +56,17 @@ def request_nodes(
             capacity=capacity,
         ),
     )
+    kind = RequestKind(
+        stack.name,
+        RequestKindArgs(namespace=platform.namespace, image=job.image, depends_on=[pool.ready]),
+    )
     kueue = declare_kueue(
         stack,
         platform,
         frameworks=[job.framework],
         uncounted=UNCOUNTED,
         ready_minutes=START_MINUTES,
+        depends_on=[kind.access],
     )
     hours = capacity.machine_hours(job.run_hours) or FLEX_START_MAX_HOURS
     requests = NodeRequests(stack.name, NodeRequestsArgs(kueue=kueue, resource=machine.resource, hours=hours))

@@ -315,6 +315,11 @@ TEXTS: Final = (
         'no matches for kind "AutoscalingMetric" in version "autoscaling.gke.io/v1beta1"',
         "servingReplicas 1",
     ),
+    (
+        "kubernetes:cloud.google.com/v1:ComputeClass",
+        'no matches for kind "ComputeClass" in version "cloud.google.com/v1"',
+        "in the hour",
+    ),
     # What passes.
     (
         MEMBER,

@@ -1,5 +1,6 @@
 """What an `up` waits for, and what it does not."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -13,6 +14,7 @@ from pulumi.runtime.proto import engine_pb2_grpc
 from components.base import retries
 from rehearsal.errors import RehearsalError
 from rehearsal.session import Rehearsal
+from rehearsal.stock import QUEUED_FLEX_START
 from tests import plans
 from tests.rehearsal.small import COUNT, SETTINGS, TOKEN, Small
 
@@ -23,7 +25,6 @@ NETWORK, CLUSTER, JOB = (
 )
 RAY_JOB, BINDING = "kubernetes:ray.io/v1:RayJob", "gcp:storage/bucketIAMMember:BucketIAMMember"
 QUEUE = "kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue"
-METRIC = "kubernetes:autoscaling.gke.io/v1beta1:AutoscalingMetric"
 BUILD = "pulumi-python:dynamic/cloudbuild:Build"
 DISABLED = (
     "googleapi: Error 403: Compute Engine API has not been used in project 123 before or it is disabled. "
@@ -32,7 +33,6 @@ DISABLED = (
 NO_CRD = (
     'Verify that any required CRDs have been created: no matches for kind "RayJob" in version "ray.io/v1"'
 )
-NO_METRICS = 'no matches for kind "AutoscalingMetric" in version "autoscaling.gke.io/v1beta1"'
 NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.io": 502 Bad Gateway'
 
 
@@ -53,8 +53,7 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
             "service account",
         ),
         (BINDING, "Error 400: Identity Pool does not exist (p.svc.id.goog). Please", "first cluster"),
-        (RAY_JOB, NO_CRD, "Ray add-on"),
-        (METRIC, NO_METRICS, "metrics of pods"),
+        (RAY_JOB, NO_CRD, "GKE has not installed the kind RayJob yet, which may take an hour"),
         (QUEUE, NO_WEBHOOK, "webhook"),
         # A retry does not help.
         (NETWORK, "Error 403: Quota 'NETWORKS' exceeded. Limit: 5.0 globally., quotaExceeded", ""),
@@ -70,9 +69,41 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
     ],
 )
 def test_only_what_is_not_there_yet_is_waited_for(kind: str, message: str, words: str) -> None:
-    reason = retries.why_it_passes(kind, message)
-    assert words in reason
-    assert bool(reason) is bool(words)
+    refusal = retries.passing_refusal(kind, message)
+    assert (refusal is not None) is bool(words)
+    assert words in (refusal.reason if refusal else "")
+
+
+# Shapes of stacks with all kinds that GKE installs.
+SHAPES: list[tuple[str, dict[str, str]]] = [
+    ("a4-ray", {"transport": "rdma"}),
+    ("a4-accelerate", {"capacity_type": '["reservation", "spot"]', "egress": "googleAndHub"}),
+    ("a4-accelerate", {"nodes": "2", "capacity_type": QUEUED_FLEX_START, "capacity_zone": "us-central1-b"}),
+    ("l4-kueue", {"servingReplicas": '{"min": 1, "max": 3}'}),
+]
+# Groups that a cluster has from its first minute, or that Kueue's release brings before its objects.
+THERE = re.compile(r"v1|kueue\.x-k8s\.io/.*|(apps|batch|autoscaling|policy)/.*|[a-z.]+\.k8s\.io/.*")
+
+
+@pytest.mark.parametrize(("stack", "settings"), SHAPES)
+def test_every_kind_that_gke_brings_is_waited_for_an_hour(stack: str, settings: dict[str, str]) -> None:
+    created = [
+        resource
+        for resource in plans.shipped(stack, imageUri=plans.IMAGE, **settings).resources
+        if resource.type.startswith("kubernetes:") and "kind" in resource.inputs
+    ]
+    late = {
+        (resource.type, resource.inputs["kind"], resource.inputs["apiVersion"])
+        for resource in created
+        if not THERE.fullmatch(resource.inputs["apiVersion"])
+    }
+    assert late
+    for token, kind, version in sorted(late):
+        refusal = retries.passing_refusal(token, f'no matches for kind "{kind}" in version "{version}"')
+        assert refusal, version
+        assert kind in refusal.reason
+        # An attempt takes half a minute, and the pause ten seconds.
+        assert refusal.retries * 40 >= 3600
 
 
 @pytest.fixture
@@ -136,14 +167,16 @@ def test_who_waits_is_not_shown_what_an_error_quotes(rehearsal: Rehearsal, lines
 
 
 @pytest.mark.parametrize("stack", ["a4-ray"])
-def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_ray_add_on(stack: str) -> None:
+def test_a_first_up_of_a_stack_waits_for_apis_for_accounts_and_for_the_kinds_of_the_ray_add_on(
+    stack: str,
+) -> None:
     lines: list[str] = []
     with Rehearsal(stack, progress=lines.append) as rehearsal:
         rehearsal.up()
     for waiting in (
         f"{stack}-network waits: its Google API",
         f"{stack}-cluster waits: a service account",
-        f"{stack}-ray-job waits: GKE's Ray add-on",
+        f"{stack}-ray-job waits: GKE has not installed the kind RayJob yet",
     ):
         assert any(waiting in line for line in lines)
 

@@ -61,6 +61,19 @@ def test_the_job_starts_when_kueue_has_all_its_nodes_for_its_hours(plan: Plan) -
     assert flavor["tolerations"][0]["key"] == "cloud.google.com/gke-queued"
 
 
+def test_kueue_starts_after_the_kind_of_its_requests(plan: Plan) -> None:
+    """It looks for the kind once, when it starts."""
+    (request,) = plans.of_type(plan, ":ProvisioningRequest")
+    assert request in plans.awaited(plan, plans.only(plan, ":Release"))
+    (pool,) = (pool for pool in plans.node_pools(plan) if plans.is_accelerated(pool))
+    template = plans.only(plan, ":PodTemplate")
+    assert {pool.urn, template.urn} <= {awaited.urn for awaited in plans.awaited(plan, request)}
+    # GKE serves another class, so this request costs nothing.
+    assert request.inputs["spec"]["provisioningClassName"].endswith(".invalid")
+    (pods,) = request.inputs["spec"]["podSets"]
+    assert pods["podTemplateRef"]["name"] == template.inputs["metadata"]["name"]
+
+
 def test_a_label_that_gke_writes_on_the_pool_is_left_alone() -> None:
     with Rehearsal("a4-accelerate", plans.keys(SETTINGS)) as rehearsal:
         rehearsal.up()
