@@ -9,6 +9,7 @@ from pydantic import Field
 from components.finished_run.limits import length_in
 from components.image.image import Image
 from stacks import pins
+from stacks.serving import vllm_options
 from stacks.settings.image import ImageByDigest
 from stacks.settings.model import ConfigModel, Hint
 from stacks.settings.project import Project
@@ -44,33 +45,6 @@ NO_GAP: Final = {"maxSurge": 1, "maxUnavailable": "50%"}
 _OPTION: Final = re.compile(r"--?[A-Za-z][\w.+-]*")
 # As long as access tokens of the Hub are. Some names begin with hf_, too.
 _TOKEN: Final = re.compile(r"\bhf_\w{30,}")
-# Options that a stack sets itself, and options that would take a server away from its callers or its GPUs.
-STACKS_OPTIONS: Final = {
-    "--model --served-model-name --revision": "{model_key} decides what is served",
-    "--port --host --uds --ssl-keyfile --ssl-certfile --headless": "callers and health checks use HTTP on "
-    f"port {PORT}",
-    "--api-key": "{callers}",
-    "--hf-token": "hfToken has the token, encrypted",
-    "--tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size -dp": "a server uses the "
-    "GPUs of its machine",
-    "--shutdown-timeout": "it fits into the time that a server has after SIGTERM",
-    "--config": "the list has the arguments",
-    "--load-format": "weights are read as safetensors, in which no code can be",
-    "--allowed-media-domains": "a server fetches no address that a caller names",
-}
-# Options that would undo what SECURITY.md says.
-UNSAFE_OPTIONS: Final = {
-    "--trust-remote-code --code-revision": "the code of a model's repository would run",
-    "--distributed-executor-backend --io-processor-plugin --logits-processors --middleware "
-    "--model-class-overrides --reasoning-parser-plugin --scheduler-cls --tool-parser-plugin --worker-cls "
-    "--worker-extension-cls": "code that it names would run in the server",
-    "--allowed-local-media-path": "callers would read files of the server",
-    "--tool-server": "callers would use tools at an address from the network of the server",
-    "--enable-mm-embeds --enable-prompt-embeds": "callers could send tensors, which may end the server",
-    "--trust-request-chat-template": "callers could send templates that keep the server busy",
-}
-# Options of vLLM with which the name of another one above begins.
-WHOLE_NAMES: Final = frozenset({"--reasoning-parser"})
 # In every server. Pictures come in the request itself, as a data address.
 _NOTHING_FETCHED: Final = "--allowed-media-domains=none.invalid"
 # For a model whose files are mounted. In other formats weights may come with code.
@@ -152,25 +126,30 @@ class Vllm(ConfigModel):
         Raises:
             ValueError: If an argument is none, if the stack itself sets it, or if it is unsafe.
         """
+        holes = {"model_key": model_key, "callers": callers, "port": PORT}
         reasons = {
-            option: f"the stack sets {{}}, because {reason.format(model_key=model_key, callers=callers)}"
-            for options, reason in STACKS_OPTIONS.items()
+            option: f"the stack sets {{}}, because {reason.format(**holes)}"
+            for options, reason in vllm_options.STACKS_OPTIONS.items()
             for option in options.split()
         }
-        for options, reason in UNSAFE_OPTIONS.items():
+        for options, reason in vllm_options.UNSAFE_OPTIONS.items():
             reasons |= dict.fromkeys(options.split(), f"{{}} is not safe, because {reason}")
-        if problems := [*_problems(self.vllm_arguments, reasons)]:
+        of_release = self.serving_image is None
+        if problems := [*_problems(self.vllm_arguments, reasons, of_release=of_release)]:
             raise ValueError("; ".join(problems))
 
 
-def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str]) -> Iterator[str]:
+def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str], *, of_release: bool) -> Iterator[str]:
     takes_value = False
-    for argument in arguments:
+    for argument, following in zip(arguments, (*arguments[1:], ""), strict=False):
         option = _OPTION.match(argument)
         value = argument[option.end() :] if option else argument
-        reason = _reason_against(option[0], reasons) if option else ""
+        reason = ""
+        if option:
+            content = value.strip(" =") or following
+            reason = vllm_options.reason_against(option[0], content, reasons, of_release=of_release)
         if reason and option:
-            yield f"{reason.format(option[0])}; remove it"
+            yield f"{reason.replace('{}', option[0])}; remove it"
         elif _TOKEN.search(argument):
             yield "a token is readable in the stack file; remove it, and set hfToken"
         elif option and value and not value.startswith("="):
@@ -178,11 +157,3 @@ def _problems(arguments: tuple[str, ...], reasons: Mapping[str, str]) -> Iterato
         elif not option and not takes_value:
             yield f"{argument!r} follows no option; remove it"
         takes_value = not value if option else takes_value
-
-
-def _reason_against(option: str, reasons: Mapping[str, str]) -> str:
-    """Why an option is not the user's to set, empty if it is. vLLM completes an abbreviated option."""
-    name = option.partition(".")[0].replace("_", "-")
-    if name in WHOLE_NAMES:
-        return ""
-    return next((reason for full_name, reason in reasons.items() if full_name.startswith(name)), "")

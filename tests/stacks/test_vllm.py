@@ -1,12 +1,13 @@
 """What a user may change about the servers: more arguments of vLLM, and another image."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.plan import Plan
 from stacks import pins
-from stacks.serving import vllm
+from stacks.serving import vllm_options
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, L4_KUEUE, load, problems
 
@@ -70,6 +71,9 @@ def test_another_image_serves_and_does_not_train(stack: str) -> None:
         '["--no-enforce-eager", "--seed", "-1"]',
         '["--tokenizer=team/hf_transformers_tokenizer"]',
         '["--reasoning-parser=deepseek_r1", "--tool-call-parser", "hermes"]',
+        '["--max-model=8k", "--no-trust-remote-code", "-q=fp8"]',
+        '["--compilation-config={\\"cudagraph_capture_sizes\\": [1, 2]}", "-cc.mode=3"]',
+        '["--hf-overrides", "{\\"rope_theta\\": 1e6}", "--spec-model=team/draft.v1", "--spec-method=eagle"]',
         "[]",
     ],
 )
@@ -111,7 +115,7 @@ def test_what_the_stack_sets_is_refused_with_the_name_of_what_sets_it(
 @pytest.mark.parametrize(
     "argument",
     [
-        *(f"{option}=x" for option in " ".join(vllm.UNSAFE_OPTIONS).split()),
+        *(f"{option}=x" for option in " ".join(vllm_options.UNSAFE_OPTIONS).split()),
         "--trust_remote_code",
         "--trust-remote",
         "--tool-parser=x",
@@ -125,6 +129,61 @@ def test_what_undoes_the_security_page_is_refused_with_the_reason(argument: str,
     (problem,) = problems({**changes, ARGUMENTS: argument})
     assert problem.startswith(f"vllmArguments: {option} is not safe, because ")
     assert problem.endswith("; remove it")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (
+            '["--compilation-config={\\"mode\\": 3, \\"backend\\": \\"a.b\\"}"]',
+            "backend of --compilation-config",
+        ),
+        (
+            '["--compilation_config", "{\\"inductor_passes\\": {\\"a\\": \\"os.system\\"}}"]',
+            "inductor_passes of --compil",
+        ),
+        (
+            '["--compilation-config.cache_dir=/run-of-the-job/cache"]',
+            "cache_dir of --compilation-config.cache_dir",
+        ),
+        ('["-cc.inductor_compile_config.cpp.cxx", "sh"]', "inductor_compile_config of -cc.inductor_compile"),
+        (
+            '["--structured-outputs-config.reasoning_parser_plugin", "/a.py"]',
+            "reasoning_parser_plugin of --struct",
+        ),
+        (
+            '["--speculative-config={\\"method\\": \\"custom_class\\"}"]',
+            "'custom_class' of --speculative-config",
+        ),
+        ('["-sc={\\"model\\": \\"package.Proposer\\"}"]', "'package.Proposer' of -sc"),
+        (
+            '["--speculative-config.model", "package.Proposer"]',
+            "'package.Proposer' of --speculative-config.model",
+        ),
+        ('["--spec-method=custom_class"]', "'custom_class' of --spec-method"),
+        ('["--spec-model", "package.Proposer"]', "'package.Proposer' of --spec-model"),
+        (
+            '["--speculative-config={\\"draft_load_config\\": {\\"load_format\\": \\"pt\\"}}"]',
+            "draft_load_config of --spec",
+        ),
+    ],
+)
+def test_code_that_a_value_names_is_refused(arguments: str, what: str) -> None:
+    (problem,) = problems({**L4_KUEUE, ARGUMENTS: arguments})
+    assert problem.startswith(f"vllmArguments: {what}")
+    assert " is not safe, because " in problem and problem.endswith("; remove it")
+
+
+def test_an_option_that_nobody_has_looked_at_is_refused_unless_the_image_is_another() -> None:
+    unknown = {**L4_KUEUE, ARGUMENTS: '["--load-code-of=x"]'}
+    (problem,) = problems(unknown)
+    assert problem.startswith(
+        f"vllmArguments: --load-code-of is no option of vLLM {vllm_options.RELEASE}; see "
+    )
+    assert load({**unknown, "llm-stacks:servingImage": OTHER}).serving.vllm_arguments
+    (problem,) = problems({**unknown, "llm-stacks:servingImage": OTHER, ARGUMENTS: "--trust-remote-code"})
+    assert "is not safe" in problem
+    assert f"v{vllm_options.RELEASE}-" in Path(pins.__file__).read_text()
 
 
 @pytest.mark.parametrize("stack", STACKS)
