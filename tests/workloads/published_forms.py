@@ -23,7 +23,7 @@ CHATML = LOOP + "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n" + END
 CHATML_PROMPT = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 
 # Tokens of these forms that are not in the texts of their templates.
-TOKENS = ["[|endofturn|]", "<|user|>", "<|observation|>"]
+TOKENS = ["[|endofturn|]", "<|assistant_end|>", "<|user|>", "<|observation|>"]
 FORMS: dict[str, str] = {
     "Llama 2": (
         "{% if messages[0].role == 'system' %}{% set talk = messages[1:] %}"

@@ -9,7 +9,7 @@ from itertools import dropwhile
 from typing import Any
 
 from finetune.rows.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
-from finetune.settings.conversations import THOUGHTS, UNTRAINED, thoughts_of
+from finetune.settings.conversations import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
 from shared.errors import InputError, one_line
 
 # Characters of a text that are shown.
@@ -20,6 +20,8 @@ REPEATED = re.compile(r"(<[^<>]+>)\1{3,}")
 TAKE_ANOTHER = "take an instruction-tuned model"
 # Where a tokenizer holds the tokens at which a server of its model stops.
 STOPS = "stops_of_model"
+# A question that no template writes by itself.
+QUESTION = "question5c1d"
 
 Conversation = list[dict[str, Any]]
 
@@ -43,6 +45,7 @@ class ChatTemplate:
 
     tokenizer: Any
     _ends: dict[int, str] = field(default_factory=dict)
+    _instructions: dict[str, bool] = field(default_factory=dict)
 
     def rows(self, conversation: Conversation, tools: list[Any] | None = None) -> list[Row]:
         """The rows of a conversation. The tokens that the model writes are trained, each in one row.
@@ -98,34 +101,61 @@ class ChatTemplate:
     def _answer(self, conversation: Conversation, tools: list[Any] | None, prompt: str) -> str:
         """The text of the last reply behind the prompt for it, with the end of its turn."""
         *before, reply = [self._as_taken(message) for message in conversation]
-        whole = self._applied([*before, reply], tools, tokenize=False)
         thoughts, _ = thoughts_of(conversation[-1])
-        if whole.startswith(prompt) and whole != prompt:
-            answer = whole.removeprefix(prompt)
-        else:
-            head = self._head(before, tools, prompt)
-            if not (whole.startswith(head) and whole != head and only_thoughts(prompt.removeprefix(head))):
-                raise InputError(
-                    "the model's chat template writes the prompt differently when a reply follows; "
-                    f"{TAKE_ANOTHER}"
-                )
-            answer = whole.removeprefix(head)
-            if end := closing(prompt):
-                own = "" if thoughts.strip() in answer else thoughts.strip()
-                is_closed = CLOSES.match(answer.lstrip())
-                answer = own + (answer if is_closed else end + answer.lstrip("\n"))
+        answer = self._behind(prompt, before, reply, tools, thoughts)
+        if answer is None:
+            # Mistral's and others write the last question otherwise when a reply follows: without the system
+            # message. What follows the question is the same.
+            asked = [*before[:-1], self._as_taken(conversation[-2] | {"content": QUESTION})]
+            own = self._applied(asked, tools, add_generation_prompt=True, tokenize=False)
+            answer = self._behind(own, asked, reply, tools, thoughts, mark=QUESTION)
+        if answer is None:
+            raise InputError(
+                "the model's chat template writes the prompt differently when a reply follows; "
+                f"{TAKE_ANOTHER}"
+            )
+        written = IN_TEXT.match(text_of(conversation[-1]))
+        if written and thoughts not in answer and not closing(prompt):
+            # The template leaves out thoughts also of the last reply, and the model writes them.
+            answer = written[0].lstrip() + answer.lstrip()
         if not conversation[-1].get(UNTRAINED):
             self._check_thoughts(thoughts, answer)
-        calls = conversation[-1].get("tool_calls") or ()
-        _check_names("tools", tools or (), whole)
-        _check_names("calls of tools", calls, answer)
+        self._check_instruction(conversation[0]["role"])
+        _check_names("tools", tools or (), prompt)
+        _check_names("calls of tools", conversation[-1].get("tool_calls") or (), answer)
         return answer
 
-    def _head(self, before: Conversation, tools: list[Any] | None, prompt: str) -> str:
-        """What a prompt and the same conversation with a reply begin with: the thoughts are not in it."""
+    def _behind(
+        self,
+        prompt: str,
+        before: Conversation,
+        reply: dict[str, Any],
+        tools: list[Any] | None,
+        thoughts: str,
+        mark: str = "",
+    ) -> str | None:
+        """The text of a reply behind the prompt for it, None if the template writes the two apart.
+
+        With a `mark`, only what follows its last place in the texts is looked at.
+        """
+        whole = self._applied([*before, reply], tools, tokenize=False)
+        if not (mark in prompt and mark in whole):
+            return None
+        prompt, whole = _after(mark, prompt), _after(mark, whole)
+        if whole.startswith(prompt) and whole != prompt:
+            return whole.removeprefix(prompt)
+        # What a prompt and the same conversation with a reply begin with: the thoughts are not in it.
         replies = [self._probe("assistant", text) for text in (PROBE, PROBE[::-1])]
-        texts = [self._applied([*before, reply], tools, tokenize=False) for reply in replies]
-        return prompt[: min(same_beginning(prompt, text) for text in texts)]
+        texts = [_after(mark, self._applied([*before, other], tools, tokenize=False)) for other in replies]
+        head = prompt[: min(same_beginning(prompt, text) for text in texts)]
+        if not (whole.startswith(head) and whole != head and only_thoughts(prompt.removeprefix(head))):
+            return None
+        answer = whole.removeprefix(head)
+        if end := closing(prompt):
+            own = "" if thoughts.strip() in answer else thoughts.strip()
+            is_closed = CLOSES.match(answer.lstrip())
+            answer = own + (answer if is_closed else end + answer.lstrip("\n"))
+        return answer
 
     def _next_turn(self, reply: dict[str, Any]) -> list[int]:
         """The token that begins the next turn, if the template has no other that ends a reply.
@@ -153,6 +183,18 @@ class ChatTemplate:
 
     def _probe(self, role: str, text: str = PROBE) -> dict[str, Any]:
         return self._as_taken({"role": role, "content": text})
+
+    def _check_instruction(self, role: str) -> None:
+        """Raises InputError when the template leaves out the message before the first question."""
+        if role != "user" and role not in self._instructions:
+            self._instructions[role] = PROBE in self._tried(
+                [self._probe(role), self._probe("user", QUESTION)]
+            )
+        if not self._instructions.get(role, True):
+            raise InputError(
+                f"the model's chat template writes no {role} message, and rows have one: write it into the "
+                "user's message, or take another model"
+            )
 
     def _check_thoughts(self, thoughts: str, answer: str) -> None:
         if thoughts.strip() not in answer:
@@ -310,6 +352,11 @@ def read_answers(processor: Any, prompts: Any, answers: Any) -> list[str]:
         reply = [*dropwhile(lambda token: token == padding, reversed(answer))][::-1]
         texts.append(parse_response(tokenizer, reply, prefix=before)["content"])
     return [_without_thoughts(text) for text in texts]
+
+
+def _after(mark: str, text: str) -> str:
+    """What follows the last place of a mark in a text, or the text if there is no mark."""
+    return text.rpartition(mark)[2] if mark else text
 
 
 def _check_names(kind: str, entries: Iterable[Mapping[str, Any]], text: str) -> None:

@@ -12,16 +12,19 @@ from typing import Any
 
 # A text that no template writes by itself.
 PROBE = "probe7f3a"
-# A tag that begins thoughts at the end of a prompt, such as <think>, <seed:think> or [THINK].
-OPENS = re.compile(
-    r"(?P<open>[<\[])(?P<name>[^<>\[\]/\s]*think[^<>\[\]/\s]*)[>\]](?P<gap>\n*)\Z", re.IGNORECASE
-)
+_INNER = r"[^<>\[\]◁▷\s]*"
+_TAG = rf"[<\[◁]{_INNER}(?:think|thought|reasoning){_INNER}[>\]▷]"
+# How a tag begins that ends something: </think>, [/THINK], <|END_THINKING|>.
+_END = rf"[<\[◁](?:\|?/|{_INNER}(?<![a-z])end(?![a-z]))"
+# A tag that begins thoughts at the end of a prompt: <think>, <thought>, [THINK], <|START_THINKING|>.
+OPENS = re.compile(rf"(?!{_END})(?P<tag>{_TAG})(?P<gap>\n*)\Z", re.IGNORECASE)
 # A tag that ends thoughts.
-CLOSES = re.compile(r"[<\[]/[^<>\[\]/\s]*think[^<>\[\]/\s]*[>\]]", re.IGNORECASE)
+CLOSES = re.compile(rf"(?={_END}){_TAG}", re.IGNORECASE)
+BEGIN = re.compile("start|begin", re.IGNORECASE)
 # What tells that a difference between two prompts is about thoughts.
 ABOUT = re.compile("think|thought", re.IGNORECASE)
 # A tag, or a character of any other text.
-UNIT = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|.", re.DOTALL)
+UNIT = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|◁[^◁▷]*▷|.", re.DOTALL)
 # Blocks of a library's own, which only mark a text.
 MARKS = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")
 # The variable of a template that gets one here.
@@ -60,9 +63,13 @@ def closing(prompt: str) -> str:
     opened = OPENS.search(prompt)
     if not opened:
         return ""
-    gap = opened["gap"]
-    end = ">" if opened["open"] == "<" else "]"
-    return f"{gap}{opened['open']}/{opened['name']}{end}{gap * 2}"
+    gap, tag = opened["gap"], opened["tag"]
+    if word := BEGIN.search(tag):
+        end = tag.replace(word[0], "END" if word[0].isupper() else "end")
+    else:
+        name = 2 if tag[1] == "|" else 1
+        end = f"{tag[:name]}/{tag[name:]}"
+    return f"{gap}{end}{(gap * 2)[:2]}"
 
 
 def only_thoughts(text: str) -> bool:
@@ -93,7 +100,9 @@ def _switches(template: str, render: Render) -> Iterator[str]:
     """The variables of a template that switch thoughts on and off."""
     for name in _variables(template):
         on, off = render(template, **{name: True}), render(template, **{name: False})
-        if on is not None and off is not None and ABOUT.search(_difference(on, off)):
+        if on is None or off is None or on == off or on.count("True") > off.count("True"):
+            continue  # where the template prints the variable, it is no switch
+        if ABOUT.search(_difference(on, off)) or ABOUT.search(name):
             yield name
 
 

@@ -20,7 +20,19 @@ UNTRAINED = "untrained"
 TEXT = "text"
 # Keys of a reply with the thoughts before it, and their other form, at the beginning of its text.
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
-IN_TEXT = re.compile(r"\s*(?:<think>)?(.*?)</think>\s*", re.DOTALL)
+_TAGS = {
+    "<think>": "</think>",
+    "<thought>": "</thought>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|START_THINKING|>": "<|END_THINKING|>",
+    "<|begin_of_thought|>": "<|end_of_thought|>",
+}
+IN_TEXT = re.compile(
+    rf"\s*(?:{'|'.join(map(re.escape, _TAGS))})?(.*?)(?:{'|'.join(map(re.escape, _TAGS.values()))})\s*",
+    re.DOTALL,
+)
 
 
 def to_conversations(data: "Data", rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
