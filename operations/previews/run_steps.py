@@ -9,6 +9,7 @@ from operations.google.credentials import clients_of
 from operations.previews.changes import RunChange, StackPreview
 from operations.state import Backend
 from operations.status import metrics
+from operations.status.run_files import RunInBucket
 
 
 def with_steps(preview: StackPreview) -> StackPreview:
@@ -29,8 +30,11 @@ def with_steps(preview: StackPreview) -> StackPreview:
 
 
 def _with_steps(run: RunChange, clients: Clients, bucket: str) -> RunChange:
-    before = metrics.read_run(clients, bucket, run.before)
-    after = metrics.read_run(clients, bucket, run.after) if run.after and not run.goes_on else None
+    def progress(name: str) -> metrics.Progress | None:
+        return metrics.read_run(RunInBucket(clients=clients, bucket=bucket, run=name))
+
+    before = progress(run.before)
+    after = progress(run.after) if run.after and not run.goes_on else None
     return replace(
         run,
         before_step=before.step if before else 0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from operations.errors import ODD_ANSWER, OperationError
-from operations.google.clients import Clients
+from operations.status.run_files import RunFiles
 
 # Seconds that the run has trained, all its tries together (workloads/shared/time_limit.py).
 _TIME: Final = "time.json"
@@ -42,7 +42,7 @@ class Goodput:
         )
 
 
-def read(clients: Clients, bucket: str, run: str, lines: Iterable[Mapping[str, float]]) -> Goodput | None:
+def read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | None:
     """The goodput of a run. None if an earlier version of the trainers began it, or if it has just begun.
 
     Args:
@@ -53,10 +53,10 @@ def read(clients: Clients, bucket: str, run: str, lines: Iterable[Mapping[str, f
         OperationError: When a record is not what the trainers write.
     """
     kept = sum(line["seconds"] for line in lines if "seconds" in line and math.isfinite(line["seconds"]))
-    trained = float(_json(clients, bucket, f"{run}/{_TIME}").get("seconds") or 0)
+    trained = float(_json(files, _TIME).get("seconds") or 0)
     if not kept or not trained:
         return None
-    record = _json(clients, bucket, f"{run}/{_RECORD}")
+    record = _json(files, _RECORD)
     accelerators = int(record.get("workers") or 1)
     # A worker of MaxText is a host of a TPU slice.
     if topology := record.get("topology"):
@@ -65,8 +65,8 @@ def read(clients: Clients, bucket: str, run: str, lines: Iterable[Mapping[str, f
     return Goodput(kept_seconds=kept, trained_seconds=max(trained, kept), accelerators=accelerators)
 
 
-def _json(clients: Clients, bucket: str, name: str) -> dict[str, Any]:
+def _json(files: RunFiles, name: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(clients.read(bucket, name) or b"{}"))
+        return dict(json.loads(files.read(name) or b"{}"))
     except ODD_ANSWER:
-        raise OperationError(f"{name} is not what the training writes") from None
+        raise OperationError(f"{files.run}/{name} is not what the training writes") from None

@@ -12,6 +12,7 @@ from operations.errors import ODD_ANSWER, OperationError
 from operations.google.clients import Clients
 from operations.status import goodput
 from operations.status.goodput import Goodput
+from operations.status.run_files import RunFiles, RunInBucket
 
 _ADDRESS: Final = re.compile(r"gs://([^/\s]+)/(\S+)")
 # A run writes this file last, so the run is finished (workloads/finetune/storage/checkpoint.py).
@@ -96,8 +97,16 @@ def read(clients: Clients, outputs: Mapping[str, str]) -> Progress | None:
         CallError: When the bucket cannot be read.
         OperationError: When the file is something else.
     """
+    files = run_of(clients, outputs)
+    return read_run(files) if files else None
+
+
+def run_of(clients: Clients, outputs: Mapping[str, str]) -> RunInBucket | None:
+    """The run that the stack's outputs name, None if nothing of the stack trains."""
     address = _ADDRESS.search(outputs.get("readMetrics", ""))
-    return read_run(clients, address[1], address[2].rpartition("/")[0]) if address else None
+    if not address:
+        return None
+    return RunInBucket(clients=clients, bucket=address[1], run=address[2].rpartition("/")[0])
 
 
 def bucket_of(outputs: Mapping[str, str]) -> str:
@@ -106,22 +115,13 @@ def bucket_of(outputs: Mapping[str, str]) -> str:
     return address[1] if address else ""
 
 
-def read_run(clients: Clients, bucket: str, run: str) -> Progress | None:
-    """The progress of a run in a bucket. None before its first step. Raises the errors of `read`."""
-    name = f"{run}/{_METRICS}"
-    content = clients.read(bucket, name)
-    if not content or not content.strip():
+def read_run(files: RunFiles) -> Progress | None:
+    """The progress of a run. None before its first step. Raises the errors of `read`."""
+    run = files.run
+    lines = lines_of(files)
+    if not lines:
         return None
-    lines: list[dict[str, float]] = []
-    for number, text in enumerate(content.splitlines(), start=1):
-        try:
-            tree = json.loads(text).items()
-            lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
-            int(lines[-1]["step"])  # a number, not missing and not infinite
-        except ODD_ANSWER:
-            raise OperationError(f"{run}: line {number} is not what the training writes") from None
-    written = clients.call("storage.v1", "objects.get", bucket=bucket, object=name).get("updated")
-    complete = clients.read(bucket, f"{run}/{_COMPLETE}")
+    complete = files.read(_COMPLETE)
     try:
         not_good = json.loads(complete or b"{}").get("not_good") or ""
     except ODD_ANSWER:
@@ -136,9 +136,27 @@ def read_run(clients: Clients, bucket: str, run: str) -> Progress | None:
         before=next((line for line in lines if "judged" in line and not line["step"]), {}),
         finished=complete is not None,
         not_good=not_good,
-        written=datetime.fromisoformat(written) if written else None,
-        goodput=goodput.read(clients, bucket, run, steps),
+        written=files.written(_METRICS),
+        goodput=goodput.read(files, steps),
     )
+
+
+def lines_of(files: RunFiles) -> list[dict[str, float]]:
+    """The lines of a run's log, each with its step and the figures that it has.
+
+    Raises:
+        OperationError: When a line is something else, or the log cannot be read.
+    """
+    content = files.read(_METRICS) or b""
+    lines: list[dict[str, float]] = []
+    for number, text in enumerate(content.splitlines(), start=1):
+        try:
+            tree = json.loads(text).items()
+            lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
+            int(lines[-1]["step"])  # a number, not missing and not infinite
+        except ODD_ANSWER:
+            raise OperationError(f"{files.run}: line {number} is not what the training writes") from None
+    return lines
 
 
 def _span(seconds: float) -> str:
