@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "bench": "operations.serving.bench",
     "verify": "operations.serving.verify",
     "explain": "operations.explain",
+    "report": "operations.report.command",
 }
 
 

@@ -147,7 +147,7 @@ def lines_of(files: RunFiles) -> list[dict[str, float]]:
     Raises:
         OperationError: When a line is something else, or the log cannot be read.
     """
-    content = files.read(_METRICS) or b""
+    content = (files.read(_METRICS) or b"").strip()
     lines: list[dict[str, float]] = []
     for number, text in enumerate(content.splitlines(), start=1):
         try:

@@ -184,8 +184,9 @@ def test_the_answers_are_those_that_the_published_model_gives(store: Path, tiny:
         )
         tokens = model.generate(**prompt, do_sample=False, max_new_tokens=TOKENS)[0]
         reply = tokenizer.decode(tokens[prompt["input_ids"].shape[1] :], skip_special_tokens=True)
-        expected.append((reply, row["completion"][0]["content"]))
-    assert [(answer["reply"], answer["wanted"]) for answer in answers(store / "mine")] == expected
+        expected.append((row["prompt"][-1]["content"], reply, row["completion"][0]["content"]))
+    written = [(answer["asked"], answer["reply"], answer["wanted"]) for answer in answers(store / "mine")]
+    assert written == expected
 
 
 def test_the_training_is_the_same_without_answers(store: Path, tiny: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from math import ceil
 from pathlib import Path
@@ -169,7 +169,7 @@ class Answers(TrainerCallback):
             score = {sql.judge(raw[self._recipe.data.fields["schema"]], wanted, reply): 1}
         else:
             score = compare(wanted, reply, UNITS[kind], in_order=kind == "text")
-        return {"reply": reply, "wanted": wanted, "score": score}
+        return {"asked": _asked(row["prompt"]), "reply": reply, "wanted": wanted, "score": score}
 
 
 class JudgeUntrained(TrainerCallback):
@@ -212,6 +212,14 @@ def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
         for at, other in enumerate(second, 1):
             before, lengths[at] = lengths[at], before + 1 if unit == other else max(lengths[at - 1 : at + 1])
     return lengths[-1]
+
+
+def _asked(prompt: Sequence[Mapping[str, Any]]) -> str:
+    """The text of the last message before the reply, empty if it has none."""
+    content = prompt[-1]["content"] if prompt else ""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] for part in content or () if part.get("type") == "text")
 
 
 def _figures(scores: list[dict[str, float]]) -> dict[str, float]:

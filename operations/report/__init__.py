@@ -1,0 +1,1 @@
+"""One HTML file about a training run: `python -m operations report`."""
