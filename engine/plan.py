@@ -72,15 +72,30 @@ class Plan:
 def read(report: str) -> Plan:
     """The plan of a preview, from the output of `pulumi preview --json`."""
     parsed = json.loads(report)
-    # A replacement has three steps. The one called `replace` is enough.
-    parts = ("create-replacement", "delete-replaced")
-    steps = [step for step in parsed["steps"] if not step["op"].endswith(parts)]
     return Plan(
-        resources=tuple(map(_planned, steps)),
+        resources=tuple(
+            _planned(step, step.get("newState") or step.get("oldState") or {}) for step in _steps(parsed)
+        ),
         changes=parsed.get("changeSummary", {}),
         report=report,
         warnings=messages(parsed, "warning"),
     )
+
+
+def sides(report: str) -> tuple[tuple[Planned, ...], tuple[Planned, ...]]:
+    """The resources before a change, and those after it, from the output of `pulumi preview --json`."""
+    steps = _steps(json.loads(report))
+    before, after = (
+        tuple(_planned(step, step[state]) for step in steps if step.get(state))
+        for state in ("oldState", "newState")
+    )
+    return before, after
+
+
+def _steps(parsed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The steps. A replacement has three, of which the one called `replace` is enough."""
+    parts = ("create-replacement", "delete-replaced")
+    return [step for step in parsed["steps"] if not step["op"].endswith(parts)]
 
 
 def messages(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
@@ -90,8 +105,7 @@ def messages(report: Mapping[str, Any], severity: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.removeprefix("warning: ").strip() for text in texts))
 
 
-def _planned(step: Mapping[str, Any]) -> Planned:
-    state = step.get("newState") or step.get("oldState") or {}
+def _planned(step: Mapping[str, Any], state: Mapping[str, Any]) -> Planned:
     return Planned(
         type=state["type"],
         name=step["urn"].split("::")[-1],

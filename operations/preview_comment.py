@@ -11,6 +11,7 @@ from engine.project import ROOT, known_stacks
 from operations.errors import OperationError
 from operations.previews import checkout, comment, forges, sources, stack_inputs
 from operations.previews.changes import Previews, StackPreview, from_json
+from operations.previews.setting_changes import setting_changes
 
 # Bytes. A fork may have saved the file, and the job that reads it can write comments.
 _LONGEST: Final = 2_000_000
@@ -114,9 +115,12 @@ def _made(target: str, *, in_cloud: bool) -> Previews:
     against = f"{target} ({base[:12]}), rehearsed without a cloud"
     with checkout.exported(ROOT, base) as before:
         stacks = tuple(
-            sources.in_cloud(stack)
-            if stack in deployed
-            else replace(sources.rehearsed(stack, before), against=against)
+            replace(
+                sources.in_cloud(stack)
+                if stack in deployed
+                else replace(sources.rehearsed(stack, before), against=against),
+                settings=setting_changes(stack, before),
+            )
             for stack in chosen
         )
         removed = tuple(stack for stack in known_stacks(before) if stack not in known)

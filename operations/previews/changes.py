@@ -64,11 +64,25 @@ class RunChange:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HourlyDollars:
+    """What an hour costs before and after a change, when everything runs, at list prices.
+
+    `partly` says whether something has no price.
+    """
+
+    before: float
+    after: float
+    partly: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class StackPreview:
     """The preview of one stack. `against` says in words what it is compared with.
 
     Changes are in the engine's order, which varies. A `failure` says why there is no preview, and then there
-    are no changes. `warnings` are the program's. `unchanged` counts resources and components.
+    are no changes. `warnings` are the program's. `unchanged` counts resources and components. `settings` are
+    the changed values of its stack file and its recipe. `protected` names the buckets that it would replace
+    or delete, which `up` refuses. `dollars` is None if no price is known.
     """
 
     stack: str
@@ -78,6 +92,9 @@ class StackPreview:
     warnings: tuple[str, ...] = ()
     unchanged: int = 0
     failure: str = ""
+    settings: tuple[Property, ...] = ()
+    protected: tuple[str, ...] = ()
+    dollars: HourlyDollars | None = None
 
     def of(self, kind: Kind) -> list[Change]:
         """The changes of a kind, sorted by type and name."""
@@ -99,8 +116,8 @@ class Previews(BaseModel, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether a stack has no preview."""
-        return any(preview.failure for preview in self.stacks)
+        """Whether a stack has no preview, or `up` would refuse its change."""
+        return any(preview.failure or preview.protected for preview in self.stacks)
 
 
 def from_json(text: str) -> Previews:

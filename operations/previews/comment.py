@@ -6,7 +6,15 @@ from enum import IntEnum
 from typing import Final
 
 from engine.text import visible
-from operations.previews.changes import Change, Kind, Previews, Property, RunChange, StackPreview
+from operations.previews.changes import (
+    Change,
+    HourlyDollars,
+    Kind,
+    Previews,
+    Property,
+    RunChange,
+    StackPreview,
+)
 from operations.previews.redaction import Redaction
 
 # The first line of our comments. By it the next preview recognizes the comment to replace.
@@ -15,6 +23,7 @@ MARKER: Final = "<!-- llm-stacks: what this merge request changes -->"
 _LOSSES: Final = (Kind.DELETE, Kind.REPLACE)
 # Types that hold work or take long to get back. The warning names such resources.
 _PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim", ":CryptoKey", ":Repository")
+_BUCKET: Final = ":Bucket"
 # A list of this many resources is folded, unless something in it is lost.
 _FOLDED: Final = 6
 _ENDING: Final = "\n\n*The rest is cut off: a comment is not that long. The job's artifact has all of it.*\n"
@@ -60,32 +69,89 @@ def code(text: str) -> str:
 
 def _comment(previews: Previews, head: Sequence[str], detail: _Detail) -> str:
     parts = [MARKER, *head, _caution(previews), _intro(previews)]
-    parts += [_stack(preview, detail) for preview in previews.stacks]
+    parts += [_stack(preview, detail) for preview in previews.stacks if not _is_same(preview)]
+    parts += _same([preview for preview in previews.stacks if _is_same(preview)])
     if previews.stacks and previews.untouched:
         names = ", ".join(map(code, previews.untouched))
         parts.append(f"Nothing that these stacks are made of has changed: {names}.")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def _is_same(preview: StackPreview) -> bool:
+    return not (preview.changes or preview.failure or preview.protected)
+
+
+def _same(previews: Sequence[StackPreview]) -> Iterator[str]:
+    """A line for all stacks that nothing changes, and for what they are compared with."""
+    for against in sorted({preview.against for preview in previews}):
+        names = ", ".join(code(preview.stack) for preview in previews if preview.against == against)
+        compared = f", against {code(against)}" if against else ""
+        yield f"Nothing changes: {names}{compared}."
+
+
 def _caution(previews: Previews) -> str:
     """The warnings and losses, before everything else."""
     lines = [
-        f"> **{code(preview.stack)}: the preview failed.**" for preview in previews.stacks if preview.failure
+        f"> **{code(preview.stack)}: the preview failed.**"
+        for preview in previews.stacks
+        if preview.failure and not preview.protected
     ]
+    lines += [f"> {_refusal(preview)}" for preview in previews.stacks if preview.protected]
     lines += [
         f"> **{code(stack)} is removed.** What it created stays: destroy it first, from the target branch."
         for stack in previews.removed
     ]
     for preview in previews.stacks:
         lines += [f"> **{code(preview.stack)} warns:** {code(warning)}" for warning in preview.warnings]
-        lines += [f"> **{code(preview.stack)}: {_ended(run)}**" for run in preview.runs if not run.goes_on]
+        lines += [
+            f"> **{code(preview.stack)}: {_ended(run)}**{_kept(run, preview)}"
+            for run in preview.runs
+            if not run.goes_on
+        ]
         lost = [change for kind in _LOSSES for change in preview.of(kind)]
-        if lost:
+        if lost and not preview.protected:
             counts = " and ".join(_count(kind, preview.of(kind)) for kind in _LOSSES if preview.of(kind))
             precious = ", ".join(code(change.name) for change in lost if change.type.endswith(_PRECIOUS))
             held = f" What these hold is lost: {precious}." if precious else ""
+            if precious and not _loses_bucket(preview):
+                held += " Checkpoints are in the bucket, which stays."
             lines.append(f"> **{code(preview.stack)}: {counts}.**{held}")
     return "\n".join(("> [!CAUTION]", ">\n".join(f"{line}\n" for line in lines).rstrip())) if lines else ""
+
+
+def _refusal(preview: StackPreview) -> str:
+    """Why `up` refuses a change that would replace or delete a protected bucket, and both ways on."""
+    buckets = ", ".join(map(code, preview.protected))
+    others = [
+        change.name
+        for kind in _LOSSES
+        for change in preview.of(kind)
+        if change.type.endswith(_PRECIOUS) and change.name not in preview.protected
+    ]
+    rest = f" With it would go: {', '.join(map(code, others))}." if others else ""
+    stack = preview.stack
+    second = code(f"make new-stack NAME={stack}-2 FROM={stack} && pulumi stack init {stack}-2")
+    keep = code(f"git checkout TARGET -- Pulumi.{stack}.yaml")
+    return (
+        f"**{code(stack)}: `up` refuses this change, because it would delete {buckets} with all runs and "
+        f"checkpoints.**{rest} For another region, project or bucket make a second stack beside this one: "
+        f"{second}. Take the change back here: {keep}, with the target branch as TARGET."
+    )
+
+
+def _loses_bucket(preview: StackPreview) -> bool:
+    """Whether checkpoints go."""
+    return any(change.type.endswith(_BUCKET) for kind in _LOSSES for change in preview.of(kind))
+
+
+def _kept(run: RunChange, preview: StackPreview) -> str:
+    """What stays of a run that ends, and how to go on with it."""
+    if run.finished or not run.after or _loses_bucket(preview):
+        return ""
+    command = code(f"pulumi config set run {run.before} --stack {preview.stack}")
+    of_recipe = any(prop.path.startswith(("recipe", "workers", "topology")) for prop in preview.settings)
+    condition = " A run takes no other values of its recipe: let it end first." if of_recipe else ""
+    return f" Its checkpoints stay in the bucket. To go on with it, before `up`: {command}.{condition}"
 
 
 def _ended(run: RunChange) -> str:
@@ -121,9 +187,12 @@ def _count(kind: Kind, changes: Sequence[Change]) -> str:
 def _intro(previews: Previews) -> str:
     if not previews.stacks:
         return "No stack: nothing that a stack is made of has changed."
+    commit = f"Commit {code(previews.commit[:12])}."
+    rows = [_row(preview) for preview in previews.stacks if not _is_same(preview)]
+    if not rows:
+        return commit
     head = "| stack | deleted | replaced | updated | created | unchanged |\n|---|--:|--:|--:|--:|--:|"
-    rows = "\n".join(_row(preview) for preview in previews.stacks)
-    return f"Commit {code(previews.commit[:12])}.\n\n{head}\n{rows}"
+    return "\n".join((f"{commit}\n", head, *rows))
 
 
 def _row(preview: StackPreview) -> str:
@@ -142,14 +211,28 @@ def _stack(preview: StackPreview, detail: _Detail) -> str:
     head = f"### {code(preview.stack)}"
     if preview.against:
         head += f"\n\nAgainst {code(preview.against)}."
+    if preview.settings:
+        head += "\n\n" + "\n".join(
+            ("Changed settings:\n", *(f"- {_property(prop)}" for prop in preview.settings))
+        )
     if preview.failure:
         fence = "`" * max(3, _longest_run(preview.failure) + 1)
         return f"{head}\n\nThe preview failed:\n\n{fence}text\n{visible(preview.failure)}\n{fence}"
-    if not preview.changes:
-        return f"{head}\n\nNothing changes."
-    runs = [_going_on(run) for run in preview.runs if run.goes_on]
+    if preview.dollars:
+        head += f"\n\n{_hourly(preview.dollars)}"
+    runs = []
+    if not _loses_bucket(preview):
+        runs = list(dict.fromkeys(_going_on(run) for run in preview.runs if run.goes_on))
     parts = (_kind(kind, preview.of(kind), detail) for kind in Kind)
     return "\n\n".join((head, *runs, *filter(None, parts)))
+
+
+def _hourly(dollars: HourlyDollars) -> str:
+    more = ", and more without a list price" if dollars.partly else ""
+    prices = "dollars an hour at list prices when everything runs"
+    if dollars.before == dollars.after:
+        return f"{dollars.after:,.2f} {prices}{more}, as before."
+    return f"**{dollars.before:,.2f} → {dollars.after:,.2f}** {prices}{more}."
 
 
 def _kind(kind: Kind, changes: Sequence[Change], detail: _Detail) -> str:

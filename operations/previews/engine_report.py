@@ -13,6 +13,7 @@ from engine.command import Engine, ending
 from engine.plan import changed_paths, messages, short_type
 from operations.errors import OperationError
 from operations.previews.changes import Change, Kind, Property, RunChange, StackPreview
+from operations.previews.hourly_dollars import hourly_dollars
 from operations.previews.redaction import Redaction
 
 # Other steps change nothing, or are halves of a replacement, which has the step `replace` too.
@@ -22,6 +23,10 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "import-replacement": Kind.REPLACE,
 }
 _STACK: Final = "pulumi:pulumi:Stack"
+# What the engine says of a protected resource that a change replaces or deletes.
+_PROTECTED: Final = re.compile(
+    r'(?:unable to replace resource|[Pp]review failed: resource) "(?:\S*::)?([\w.-]+)"'
+)
 _COMPUTED: Final = "(known after apply)"
 # Types of resources with a trainer's command.
 _TRAINERS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
@@ -29,6 +34,8 @@ _TRAINERS: Final = (":ray.io/v1:RayJob", ":batch/v1:Job", "cloudrunv2/job:Job")
 _RUN: Final = re.compile(r'--run(?:[= ]|", ")([\w.-]+)')
 # Greatest length of a value, in characters.
 _LONGEST: Final = 160
+# Changed lines of a long text that are shown themselves, and not counted.
+_FEW: Final = 6
 
 Tree = Mapping[str, Any]
 
@@ -73,7 +80,8 @@ def _parsed(stack: str, report: str) -> Tree:
 
 def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
     if errors := messages(parsed, "error"):
-        return StackPreview(stack=stack, failure=redaction.text("\n".join(errors)))
+        text = redaction.text("\n".join(errors))
+        return StackPreview(stack=stack, failure=text, protected=protected_in(text))
     steps = [step for step in parsed.get("steps") or () if step["op"] in _KINDS]
     changes = (_change(step, redaction) for step in steps)
     return StackPreview(
@@ -82,7 +90,14 @@ def _read(stack: str, parsed: Tree, redaction: Redaction) -> StackPreview:
         runs=tuple(filter(None, (_run_change(step, redaction) for step in steps))),
         warnings=tuple(map(redaction.text, messages(parsed, "warning"))),
         unchanged=(parsed.get("changeSummary") or {}).get("same", 0),
+        dollars=hourly_dollars(stack, json.dumps(parsed)),
     )
+
+
+def protected_in(failure: str) -> tuple[str, ...]:
+    """Names of the protected resources because of which the engine refuses a preview. Empty for other "
+    "causes."""
+    return tuple(sorted(set(_PROTECTED.findall(failure)))) if "protect" in failure else ()
 
 
 def _run_change(step: Tree, redaction: Redaction) -> RunChange | None:
@@ -156,8 +171,12 @@ def _property(path: str, old_tree: Tree, new_tree: Tree, forces: bool) -> Proper
     old, new = _at(old_tree, path), _at(new_tree, path)
     if isinstance(old, str) and isinstance(new, str) and "\n" in old + new:
         before, after = old.splitlines(), new.splitlines()
-        marks = [line[0] for line in difflib.ndiff(before, after)]
-        extent = f"{len(after)} lines: {marks.count('+')} new, {marks.count('-')} gone"
+        lines = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+        gone, added = ([line[2:].strip() for line in lines if line[0] == sign] for sign in "-+")
+        if len(lines) <= _FEW:
+            shown = (_described("; ".join(part) or None) for part in (gone, added))
+            return Property(path=path, old=next(shown), new=next(shown), forces=forces)
+        extent = f"{len(after)} lines: {len(added)} new, {len(gone)} gone"
         return Property(path=path, old=f"{len(before)} lines", new=extent, forces=forces)
     return Property(path=path, old=_described(old), new=_described(new), forces=forces)
 

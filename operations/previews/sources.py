@@ -4,6 +4,7 @@ are rehearsed without a cloud.
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -67,10 +68,22 @@ def rehearsed(stack: str, target: Path) -> StackPreview:
     """
     base = [f"--base={target}"] if stack in known_stacks(target) else []
     try:
-        report = plan.rehearsed(stack, *base)
-        return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
+        return _rehearsed(stack, base)
     except (EngineError, OperationError) as error:
-        return StackPreview(stack=stack, failure=Redaction().text(str(error)))
+        failure = Redaction().text(str(error))
+    protected = engine_report.protected_in(failure)
+    if not protected:
+        return StackPreview(stack=stack, failure=failure)
+    # The engine refuses, and says nothing of the rest. Without the protection it says what would go.
+    try:
+        return replace(_rehearsed(stack, [*base, "--set=forceDestroy=true"]), protected=protected)
+    except (EngineError, OperationError):
+        return StackPreview(stack=stack, failure=failure, protected=protected)
+
+
+def _rehearsed(stack: str, options: Sequence[str]) -> StackPreview:
+    report = plan.rehearsed(stack, *options)
+    return engine_report.read(stack, _AUTOMATIC.sub("*******", report), Redaction())
 
 
 def _run(stack: str, arguments: list[str]) -> StackPreview:

@@ -253,7 +253,7 @@ def test_a_stack_that_is_not_deployed_is_rehearsed(
     monkeypatch.setattr(sources, "rehearsed", lambda stack, _: StackPreview(stack=stack, unchanged=9))
     pulumi.answer(stack=("[]", "", 0))
     ran = command(*IN_CLOUD)
-    assert "| `neutral-run` | 0 | 0 | 0 | 0 | 9 |" in ran.out
+    assert "Nothing changes: `neutral-run`, against" in ran.out
     assert "rehearsed without a cloud" in ran.out
     assert not pulumi.called("preview")
 
@@ -286,7 +286,7 @@ def test_drift_is_looked_for_in_the_stacks_of_this_repository_that_exist(
 ) -> None:
     ran = command("drift")
     assert ran.status == 0
-    assert ran.out.count("Nothing changes") == 2
+    assert "Nothing changes: `neutral`, `neutral-run`, against" in ran.out
     assert [call[-1] for call in pulumi.called("refresh")] == ["neutral", "neutral-run"]
 
 

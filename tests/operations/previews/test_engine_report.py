@@ -115,11 +115,11 @@ def test_what_is_not_known_yet_says_so() -> None:
     assert shown == {"network": "(known after apply)", "members": '["(known after apply)"]'}
 
 
-def test_of_a_long_text_only_the_extent_of_its_change_is_told() -> None:
+def test_of_a_text_that_changes_much_only_the_extent_of_its_change_is_told() -> None:
     detailed = {'data["train.py"]': {"kind": "update-replace", "inputDiff": True}}
-    old, new = {"data": {"train.py": "a\nb\nc\n"}}, {"data": {"train.py": "a\nx\nc\nd\n"}}
+    old, new = {"data": {"train.py": "a\nb\nc\n"}}, {"data": {"train.py": "a\nt\nu\nv\nw\nx\nc\nd\n"}}
     changed = change("replace", CONFIG_MAP, "c", old=old, new=new, detailedDiff=detailed)
-    assert [(prop.old, prop.new) for prop in changed.properties] == [("3 lines", "4 lines: 2 new, 1 gone")]
+    assert [(prop.old, prop.new) for prop in changed.properties] == [("3 lines", "8 lines: 6 new, 1 gone")]
 
 
 def test_a_resource_that_goes_with_its_cluster_says_so() -> None:
