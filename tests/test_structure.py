@@ -13,7 +13,7 @@ from tests.checkout_files import checkout_files
 
 SCENARIOS = sorted(stacks.scenario_modules())
 # The folders of the trainer: each may import those before it.
-TRAINER_FOLDERS = ("settings", "storage", "rows", "model", "results", "run")
+TRAINER_FOLDERS = ("forms", "settings", "storage", "rows", "model", "results", "run")
 
 
 def settings_of(scenario: str) -> type[ConfigModel]:

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, cast
@@ -46,7 +45,6 @@ from finetune.model.attention import PACKED_ROWS  # noqa: E402
 from finetune.model.families import text_attention  # noqa: E402
 from finetune.rows.tokens import NOT_TRAINED  # noqa: E402
 from finetune.run.training import assemble, sft_arguments  # noqa: E402
-from finetune.settings.conversations import to_conversations  # noqa: E402
 from finetune.settings.recipe import FIT, Recipe, load_recipe  # noqa: E402
 from rehearsal.running_pods import tiny  # noqa: E402
 
@@ -198,8 +196,14 @@ def _pictured(recipe: Recipe, row: Row, rows: int, config: Any) -> Dataset:
     """Rows with a picture. In the tests' vocabulary the word is one token."""
     side = config.vision_config.image_size
     data = recipe.data.model_copy(update={"prompt": "red " * row.prompt, "system": None, "fields": {}})
-    columns = {data.image: Image.new("RGB", (side, side)), data.reply: "red " * row.reply}
-    return Dataset.from_list([columns] * rows).with_transform(partial(to_conversations, data))
+    picture = Image.new("RGB", (side, side))
+    turns = data.conversation({str(data.image): picture, data.reply: "red " * row.reply}).turns
+
+    def conversations(batch: dict[str, list[int]]) -> dict[str, list[Any]]:
+        columns = {"prompt": turns[:-1], "completion": turns[-1:], "images": [picture]}
+        return {name: [value] * len(batch["at"]) for name, value in columns.items()}
+
+    return Dataset.from_dict({"at": [*range(rows)]}).with_transform(conversations)
 
 
 def _processor(config: Any) -> Gemma3Processor:

@@ -1,6 +1,7 @@
 """Checks the rows that a recipe names: where they are, and what a run makes of the first ones."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,26 +57,27 @@ def _of_file(data: Any, file: str, clients: Clients) -> Iterator[Finding]:
 def _first_rows(data: Any, file: str, clients: Clients, size: int) -> FirstRows | None:
     """The first rows of a file, None if they cannot be read here."""
     in_bucket = file.startswith("gs://")
-    if file.endswith(".parquet"):
-        return None if in_bucket else first_rows.of_parquet(Path(file), data.texts)
+    if first_rows.needs_training_environment(data, file):
+        return None if in_bucket else first_rows.with_training_environment(data, Path(file))
     if in_bucket:
         bucket, _, path = file.removeprefix("gs://").partition("/")
         content = clients.read(bucket, path, most_bytes=MOST_BYTES) or b""
     else:
         with Path(file).open("rb") as opened:
             content = opened.read(MOST_BYTES)
-    rows = first_rows.of_json_lines(content, whole=size <= MOST_BYTES)
+    rows = first_rows.of_content(data, content, file, whole=size <= MOST_BYTES)
     # A row may be longer than what was read.
-    return rows if rows.rows or rows.whole else None
+    return rows if rows.outcomes or rows.whole else None
 
 
 def _of_hub(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
-    """What the Hub shows of the data set for nothing. It has no rows of some data sets."""
+    """What the Hub shows of the data set for nothing. It has no rows of some data sets, and no pictures."""
     splits = hub.viewed(plan, clients, "splits", dataset=data.name).get("splits") or ()
-    configurations = [entry["config"] for entry in splits if entry.get("split") == data.split]
+    base_split = data.split.partition("[")[0]
+    configurations = [entry["config"] for entry in splits if entry.get("split") == base_split]
     entries = []
-    if configuration := data.config or next(iter(configurations), None):
-        place = {"dataset": data.name, "config": configuration, "split": data.split}
+    if (configuration := data.config or next(iter(configurations), None)) and not data.hook:
+        place = {"dataset": data.name, "config": configuration, "split": base_split}
         entries = hub.viewed(plan, clients, "first-rows", **place).get("rows") or []
     # The Hub cuts long cells into a text and names them.
     whole = {
@@ -86,9 +88,9 @@ def _of_hub(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     if entries and not whole:
         what = f"the Hub shows the first {len(entries)} rows of {data.title} cut short, so none was looked at"
         yield fine(f"{what}. {_DRY_RUN}")
-    elif not whole:
+    elif not whole or (data.image and data.messages):
         yield warning(f"the Hub shows no rows of {data.title}, split {data.split}", _DRY_RUN)
     else:
-        rows = [*whole.values()]
-        first = FirstRows(rows=rows, columns=list(rows[0]), numbers=[*whole])
+        texts = data.model_copy(update={"image": None})
+        first = replace(first_rows.of_rows(texts, [*whole.values()]), numbers=[*whole])
         yield from first_rows.findings_of(data, data.title, first)

@@ -8,13 +8,14 @@ import pytest
 
 from operations.checks import first_rows
 from operations.checks.data import check_data
-from operations.checks.first_rows import MOST_BYTES, RowsError, of_json_lines
+from operations.checks.first_rows import MOST_BYTES, RowsError
 from operations.findings import Level
 from operations.google.clients import Clients
 from operations.plan import StackPlan
 from tests.operations.google_server import GoogleServer
 from tests.operations.planned import PROJECT
 from workloads.finetune.settings.recipe import load_recipe
+from workloads.finetune.settings.sections import Data
 
 RECIPE = """
 model: {name: google/gemma-3-1b-it}
@@ -48,6 +49,10 @@ def lines(*rows: Any) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
+def rows_in(content: bytes, *, whole: bool = True) -> list[Any]:
+    return [*Data(name="a/b").rows_in(content, "rows.jsonl", whole=whole)]
+
+
 LAMP, CLOCK = {"title": "Lamp", "text": "Warm light."}, {"title": "Clock", "text": "The right time."}
 
 
@@ -70,14 +75,17 @@ def test_a_long_text_is_cut(look: Any) -> None:
     ("content", "level", "text"),
     [
         (lines({"name": "Lamp", "text": "a"}), Level.PROBLEM, "has no column title; it has name, text"),
-        (lines(LAMP, {"title": "Clock", "text": 7}), Level.PROBLEM, "row 1 (the first is 0): text must be a"),
         (
-            lines(LAMP, {"title": "Clock", "text": " "}),
+            lines(*[LAMP] * 10, {"title": "Clock", "text": " "}),
             Level.WARNING,
-            "1 of all 2 rows, since a text is empty: 1",
+            "a run leaves out 1 of all 11 rows: 10 (the first is 0). Row 10: a text that the recipe",
         ),
-        (lines(LAMP, {"title": "Clock"}), Level.WARNING, "1 of all 2 rows, since a text is empty: 1"),
-        (lines({"title": "Clock", "text": ""}), Level.PROBLEM, "has 0 usable rows, and the recipe takes"),
+        (lines(*[LAMP] * 10, {"title": "Clock"}), Level.WARNING, "1 of all 11 rows: 10"),
+        (
+            lines(LAMP, {"title": "Clock"}),
+            Level.PROBLEM,
+            "a text that the recipe needs is empty; 1 of all 2 rows cannot be trained: 1",
+        ),
         (lines(LAMP, ["Clock"]), Level.PROBLEM, "row 1 (the first is 0) is no object with columns"),
         (lines(LAMP) + b'{"title": "Clo', Level.PROBLEM, "row 1 (the first is 0) is no JSON"),
         (lines(LAMP) + b'{"title": "\xff"}', Level.PROBLEM, "line 2 is not UTF-8"),
@@ -96,7 +104,7 @@ def test_a_row_that_a_run_cannot_use_is_named_with_file_and_number(
 
 def test_fewer_rows_than_the_recipe_takes_are_a_problem(look: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.RECIPE", f"{RECIPE}  test_rows: 2\n")
-    first, _shown = look(lines(LAMP, CLOCK, {"title": "Desk", "text": ""}))
+    first, _shown = look(lines(LAMP, CLOCK))
     assert first == (Level.PROBLEM, "rows.jsonl has 2 usable rows, and the recipe takes 3")
     assert look(lines(LAMP, CLOCK, LAMP))[0][0] is Level.FINE
 
@@ -111,9 +119,8 @@ def test_fewer_rows_than_the_recipe_takes_are_a_problem(look: Any, monkeypatch: 
     ],
     ids=["list", "byte-order-mark", "blank-lines", "lines-in-a-row"],
 )
-def test_what_the_library_reads_is_read_here_too(content: bytes) -> None:
-    """As `datasets` 4 does, which the training has."""
-    assert of_json_lines(content, whole=True).rows == [LAMP, CLOCK]
+def test_rows_of_json_may_be_written_in_any_way(content: bytes) -> None:
+    assert rows_in(content) == [LAMP, CLOCK]
 
 
 def test_of_a_large_file_only_whole_rows_at_its_beginning_count(look: Any) -> None:
@@ -121,8 +128,8 @@ def test_of_a_large_file_only_whole_rows_at_its_beginning_count(look: Any) -> No
     ((level, text),) = look(lines(*[row] * 30))
     assert level is Level.FINE and text.startswith("row 0 of rows.jsonl")
     cut = lines(*[row] * 30)[:MOST_BYTES]
-    assert len(of_json_lines(cut, whole=False).rows) == MOST_BYTES // len(lines(row))
-    assert of_json_lines(json.dumps([LAMP, CLOCK], indent=1).encode()[:70], whole=False).rows == [LAMP]
+    assert len(rows_in(cut, whole=False)) == MOST_BYTES // len(lines(row))
+    assert rows_in(json.dumps([LAMP, CLOCK], indent=1).encode()[:70], whole=False) == [LAMP]
 
 
 def test_a_row_longer_than_what_is_read_is_left_to_the_dry_run(look: Any) -> None:
@@ -137,7 +144,8 @@ def test_rows_of_parquet_are_read_with_the_training_environment_or_not_at_all(
     ((level, text),) = look(b"PAR1", "rows.parquet")
     assert level is Level.FINE and "rows.parquet: preflight did not look at its rows" in text
     python = tmp_path / "python"
-    answer = json.dumps({"columns": ["title", "text", "picture"], "rows": [LAMP]})
+    turns = [{"role": "user", "content": "Describe Lamp"}, {"role": "assistant", "content": "Warm light."}]
+    answer = json.dumps({"columns": ["title", "text", "picture"], "outcomes": [{"turns": turns}]})
     python.write_text(f"#!/bin/sh\ncat <<'E'\n{answer}\nE\n")
     python.chmod(0o755)
     monkeypatch.setattr(first_rows, "_TRAINING_PYTHON", python)
@@ -151,4 +159,4 @@ def test_a_parquet_file_that_is_none_is_named(tmp_path: Path, monkeypatch: pytes
     python.chmod(0o755)
     monkeypatch.setattr(first_rows, "_TRAINING_PYTHON", python)
     with pytest.raises(RowsError, match="ArrowInvalid: no magic bytes"):
-        first_rows.of_parquet(tmp_path / "rows.parquet", ["text"])
+        first_rows.with_training_environment(Data(name="a/b"), tmp_path / "rows.parquet")

@@ -219,7 +219,8 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
         for messages in (CHAT, gap, [CHAT[1], {"role": "assistant", "content": None}], None)
     ]
     (tmp_path / "chats.jsonl").write_bytes(jsonl(*rows))
-    recipe = recipe_of(tiny, tmp_path, [f"{tmp_path}/chats.jsonl"], *CONVERSATIONS)
+    more = [*CONVERSATIONS, "data.most_left_out=1"]
+    recipe = recipe_of(tiny, tmp_path, [f"{tmp_path}/chats.jsonl"], *more)
     assert len(load_conversations(recipe.data, 42)[0]) == 1
     assert "3 of 4 rows are left out: a text that the recipe needs is empty\n" in capsys.readouterr().out
 
@@ -233,7 +234,7 @@ def test_conversations_with_an_empty_turn_are_left_out_and_counted(
         (CHAT[2:3], "not assistant"),
         ([], "not this"),
         ([{"role": "user"}, {"role": "assistant"}], ""),
-        ([{"from": "human", "value": "new lamp"}], "not this"),
+        ([{"speaker": "human", "says": "new lamp"}], "a turn with speaker, says"),
         (7, ""),
         ([CHAT[1], {"role": "assistant", "content": 7}], ""),
         ([CHAT[1], {"role": "assistant", "content": [{"type": "image", "url": "a.png"}]}], ""),

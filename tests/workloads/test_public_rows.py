@@ -46,31 +46,26 @@ def recipe_with(tmp_path: Path, tiny: Path, template: str = "qwen3", name: str =
 @pytest.mark.parametrize("arguments", ['{"when": "soon"}', "", '{"when": {"day": 1}}'])
 def test_arguments_as_text_are_the_object_that_they_say(arguments: str) -> None:
     """The form of OpenAI. Templates would write it as a text within a text."""
-    from finetune.settings.conversations import to_conversations
     from finetune.settings.sections import Data
 
-    data = Data(name="a/b", messages="messages")
-    parts = to_conversations(data, {"messages": [call(arguments)]})
-    (reply,) = parts["completion"][0]
+    reply = Data(name="a/b", messages="messages").conversation({"messages": call(arguments)}).turns[-1]
     assert reply["tool_calls"][0]["function"]["arguments"] == json.loads(arguments or "{}")
 
 
 @pytest.mark.parametrize("arguments", ["soon", "[1]", "{"])
 def test_arguments_that_are_no_object_stay(arguments: str) -> None:
-    from finetune.settings.conversations import to_conversations
     from finetune.settings.sections import Data
 
-    parts = to_conversations(Data(name="a/b", messages="messages"), {"messages": [call(arguments)]})
-    assert parts["completion"][0][0]["tool_calls"][0]["function"]["arguments"] == arguments
+    reply = Data(name="a/b", messages="messages").conversation({"messages": call(arguments)}).turns[-1]
+    assert reply["tool_calls"][0]["function"]["arguments"] == arguments
 
 
 def test_a_call_is_in_the_text_of_every_template_or_refused() -> None:
     from finetune.rows.chat_template import ChatTemplate
-    from finetune.settings.conversations import to_conversations
     from finetune.settings.sections import Data
 
-    parts = to_conversations(Data(name="a/b", messages="messages"), {"messages": [call('{"when": "soon"}')]})
-    conversation = [*parts["prompt"][0], *parts["completion"][0]]
+    row = {"messages": call('{"when": "soon"}')}
+    conversation = Data(name="a/b", messages="messages").conversation(row).turns
     for name, template in templates().items():
         tokenizer = tokenizer_of(template)
         try:
@@ -150,7 +145,7 @@ def test_a_reply_that_its_file_marks_is_not_trained(
     wrong = {"role": "assistant", "content": "steel desk", **mark}
     rows_of(tmp_path, [[ask, wrong, ask, right], [ask, right], [ask, wrong]])
     recipe = recipe_with(tmp_path, tiny, "qwen3_instruct_2507")
-    assert start(recipe, "--dry-run") == 0
+    assert start(recipe, "--dry-run", "--set=data.most_left_out=0.4") == 0
     printed = capsys.readouterr().out
     (trained,) = [line for line in printed.splitlines() if line.startswith("  trained")]
     assert "soft wool" in trained and "steel desk" not in trained

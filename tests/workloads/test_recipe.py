@@ -60,7 +60,7 @@ def test_a_default_that_is_written_out_trains_the_same_run(tmp_path: Path, tree:
 
 def test_a_run_of_a4_accelerate_is_saved_on_the_way() -> None:
     recipe = load_recipe("gemma-3-12b-text-to-sql")
-    steps = (recipe.data.rows or 0) // recipe.training.batch_size // 8  # GPUs of the node
+    steps = (recipe.data.limit or 0) // recipe.training.batch_size // 8  # GPUs of the node
     assert recipe.training.save_every_steps < steps
 
 

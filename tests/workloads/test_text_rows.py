@@ -47,7 +47,7 @@ def drawn(recipe: Recipe) -> list[dict[str, Any]]:
     from datasets import load_dataset
 
     dataset = load_dataset(recipe.data.name, split="train").shuffle(seed=recipe.training.seed)
-    return list(dataset.select(range((recipe.data.rows or 0) + recipe.data.test_rows)))
+    return list(dataset.select(range((recipe.data.limit or 0) + recipe.data.test_rows)))
 
 
 def test_an_emoji_row_is_asked_as_the_served_model_is_and_answers_in_emoji(
@@ -156,7 +156,7 @@ def test_a_row_without_text_or_without_reply_is_left_out_and_counted(
         {"text": "rain", "emoji": " "},
         {"text": "dog", "emoji": "🐶"},
     ]
-    recipe = with_rows(tiny, tmp_path, table, rows="null", test_rows=1)
+    recipe = with_rows(tiny, tmp_path, table, rows="null", test_rows=1, most_left_out=1)
     train, test = load_conversations(recipe.data, 42)
     assert test is not None
     assert sorted(row["completion"][0]["content"] for row in [*train, *test]) == ["🐶", "🥣"]
@@ -175,7 +175,7 @@ def test_nan_in_a_column_of_numbers_is_a_gap_in_every_kind_of_file(
 ) -> None:
     from datasets import Dataset
 
-    recipe = with_rows(tiny, tmp_path, [], rows="null", test_rows=0)
+    recipe = with_rows(tiny, tmp_path, [], rows="null", test_rows=0, most_left_out=1)
     rows = [{"text": 7.5, "emoji": "🥣"}, {"text": float("nan"), "emoji": "🐶"}, {"text": 8.0, "emoji": "🐱"}]
     (tmp_path / "own" / "train.parquet").unlink()
     if kind == "jsonl":
@@ -193,23 +193,19 @@ SOUP = '{"text": "soup", "emoji": "🥣"}\n'
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        (b"", "has an empty file in split train"),
+        (b"", "has no rows in split train"),
         (
             SOUP.encode() + '{"text": "café", "emoji": "a"}'.encode("latin-1"),
-            "row 1 (the first is 0): 'utf-8'",
+            "train.jsonl line 2 is not UTF-8",
         ),
-        (SOUP.encode("utf-16"), "JSON parse error: Invalid value. in row 0"),
+        (SOUP.encode("utf-16"), "line 1 is not UTF-8: the file is UTF-16"),
         (
             SOUP.encode() + b'{"text": "a \\ud83d", "emoji": "a"}',
-            "The surrogate pair in string is invalid. in row 1",
+            "row 1 (the first is 0) has half a surrogate pair",
         ),
-        (
-            SOUP.encode() + b'{"text": "dog", "emoji": 7}',
-            "row 1 (the first is 0): emoji must be a text, not 7",
-        ),
-        (SOUP.encode() + b'{"text": "dog", "emo', "Missing a closing quotation mark in string. in row 1"),
+        (SOUP.encode() + b'{"text": "dog", "emo', "row 1 (the first is 0) is no JSON: Unterminated"),
     ],
-    ids=["empty", "latin-1", "utf-16", "surrogate", "number", "half"],
+    ids=["empty", "latin-1", "utf-16", "surrogate", "half"],
 )
 def test_a_file_that_holds_no_rows_of_text_is_told_with_its_row_in_one_line(
     lines: bytes, problem: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -235,7 +231,7 @@ def test_all_rows_of_a_file_that_does_not_begin_with_the_bad_one_are_looked_at(t
     own.mkdir()
     (own / "train.jsonl").write_bytes(SOUP.encode() + b'{"text": "a \\ud83d", "emoji": "a"}')
     data = Data(name=str(own), split="train", reply="emoji", fields={"text": "text"}, prompt="{text}")
-    with pytest.raises(InputError, match=r"surrogate pair in string is invalid\. in row 1"):
+    with pytest.raises(InputError, match=r"row 1 \(the first is 0\) has half a surrogate pair"):
         load_conversations(data, 42)
 
 

@@ -1,5 +1,7 @@
 """The recipe of a trial: the user's own, with few and short rows, few steps, and nothing that leaves here."""
 
+import base64
+import json
 import re
 from math import ceil
 from pathlib import Path
@@ -10,6 +12,7 @@ from finetune.model.loading import as_model_allows, empty_model, load_processor
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
 from finetune.settings.recipe import Recipe
+from finetune.settings.sections import Data
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -40,13 +43,13 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     settle_for(recipe.data, rows, processor)
     chosen, longest = _short_rows(rows, recipe, processor, count)
     held_out = test_rows.select(range(min(TEST_ROWS, len(test_rows)))) if test_rows else None
-    _write_rows(folder / "rows.parquet", rows.select(chosen), held_out, recipe.data.text)
+    _write_rows(folder / "rows.jsonl", rows.select(chosen), held_out, recipe.data)
     tree = recipe.to_dict()
     tree["model"] |= {"name": str(model), "revision": None}
     tree["data"] |= {
         "name": "",
         "config": None,
-        "files": [str(folder / "rows.parquet")],
+        "files": [str(folder / "rows.jsonl")],
         "split": "train",
         "revision": None,
         "rows": len(chosen),
@@ -110,14 +113,36 @@ def _length(recipe: Recipe, packs: bool, longest: int) -> int | None:
     return min(recipe.training.max_length, 2 * longest)
 
 
-def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None", text: str | None) -> None:
-    """Write raw rows, with the types that the data set gives its columns. Plain texts are cut."""
+def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None", data: Data) -> None:
+    """Write rows in the columns that the recipe names. Plain texts are cut."""
     from datasets import concatenate_datasets
 
     whole = concatenate_datasets([part.with_format(None) for part in (rows, test_rows) if part])
-    if text:
-        whole = whole.map(lambda row: {text: row[text][:CHARACTERS]})
-    whole.to_parquet(file)
+    file.write_text("".join(f"{json.dumps(_raw(row, data))}\n" for row in whole))
+
+
+def _raw(stored: dict[str, Any], data: Data) -> dict[str, Any]:
+    """A row as it would stand in a file, with its pictures in it."""
+    row = json.loads(stored["row"])
+    turns = row["turns"]
+    if data.text:
+        return {data.text: turns[0]["content"][:CHARACTERS]}
+    pictures = [_data_uri(picture) for picture in stored.get("pictures") or ()]
+    columns = {data.image: pictures} if data.image else {}
+    if not data.messages:
+        return {**row["values"], data.reply: turns[-1]["content"], **columns}
+    if data.image == data.messages:
+        places = iter(pictures)
+        parts = [part for turn in turns for part in turn["content"] if isinstance(turn["content"], list)]
+        for place in [part for part in parts if part["type"] == "image"]:
+            place["image"] = next(places)
+    tools = {data.tools: row["tools"]} if data.tools else {}
+    return {**columns, **tools, data.messages: turns}
+
+
+def _data_uri(picture: dict[str, Any]) -> str:
+    content = picture["bytes"] or Path(picture["path"]).read_bytes()
+    return f"data:image/any;base64,{base64.b64encode(content).decode()}"
 
 
 def _layers(pattern: str, recipe: Recipe, model: Path) -> str:

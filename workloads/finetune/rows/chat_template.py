@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import dropwhile
 from typing import Any
 
+from finetune.forms.turns import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
 from finetune.rows.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
-from finetune.settings.conversations import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
 from shared.errors import InputError, one_line
 
 # Characters of a text that are shown.

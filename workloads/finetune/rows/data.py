@@ -1,62 +1,72 @@
 """Rows of a data set as conversations, split into training and test rows. Pictures are decoded when read."""
 
+import json
 import os
-from collections.abc import Callable
+import re
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
-from glob import escape
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from finetune.forms.turns import TEXT
+from finetune.rows.pictures import decode
+from finetune.rows.sources import BATCH, first_columns, reading, sources_of
+from finetune.rows.store import Unusable, check_columns, stored
 from finetune.rows.thinking import settle
-from finetune.settings.conversations import have_thoughts, is_complete, to_conversations
 from finetune.settings.sections import Data
 from finetune.storage.data_files import at_hand
-from shared.errors import InputError, one_line
+from shared.errors import InputError
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-
-# Rows that are read together.
-BATCH = 1000
+# The name of a split, such as train in train[:50%].
+_SPLIT = re.compile(r"[\w.-]+")
 
 
 def check_data(data: Data) -> None:
-    """Check the first row without downloading the rest. Raises InputError when the recipe cannot use it."""
-    from datasets import load_dataset
-
+    """Check the first rows without downloading the rest. Raises InputError if the recipe cannot use them."""
     data = at_hand(data)
-    row = _load(data, lambda: next(iter(load_dataset(**_load_arguments(data), streaming=True)), None))
-    if row is None:
+    if data.hook:
+        return  # it makes the columns
+    if not data.files and data.on_hub:
+        present = first_columns(data)
+    else:
+        sources = sources_of(data, _base_splits(data)[0])
+        present = [*_first_keys(data, sources[0])] if sources else None
+    if not present:
         raise InputError(f"data set {data.name} has no rows in split {data.split}")
-    _check_columns(data, list(row))
+    # A column with tools may begin late.
+    check_columns(data, [*present, *filter(None, [data.tools])], rows=1)
 
 
 def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]":
     """The training rows and the test rows, if any, the same in every process.
 
     A row has `prompt`, `completion` (the last reply) and, with pictures, `images`. They are computed when the
-    row is read. Rows in which a text that the recipe needs is empty are left out. Raises InputError when too
-    few remain, and for a row that is not a text or not a conversation.
+    row is read. Rows that cannot be trained are left out. Raises InputError when they are too many, and when
+    too few rows remain.
     """
-    from datasets import load_dataset
-
     data = at_hand(data)
-    dataset = _load(data, lambda: load_dataset(**_load_arguments(data)))
-    _check_columns(data, dataset.column_names)
-    dataset = _without_gaps(data, dataset.select_columns(data.columns))
-    wanted = (data.rows or 1) + data.test_rows
+    dataset = _usable(data)
+    wanted = (data.limit or 1) + data.test_rows
     if len(dataset) < wanted:
         raise InputError(
             f"data set {data.name} has {len(dataset)} usable rows in split {data.split}, "
             f"and the recipe takes {wanted}"
         )
-    if data.rows or data.test_rows:
+    if data.limit or data.test_rows:
         dataset = dataset.shuffle(seed=seed)
-    dataset = dataset.with_transform(partial(to_conversations, data))
-    rows = data.rows or len(dataset) - data.test_rows
+    dataset = dataset.with_transform(partial(_as_conversations, data))
+    rows = data.limit or len(dataset) - data.test_rows
     test = dataset.select(range(rows, rows + data.test_rows)) if data.test_rows else None
     return dataset.select(range(rows)), test
+
+
+def values_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the prompt's columns in a row without a format."""
+    return json.loads(row["row"])["values"]
 
 
 def tell_left_out(rows: int, of: int, why: str) -> None:
@@ -78,71 +88,75 @@ def settle_for(data: Data, rows: "Dataset", processor: Any) -> str | None:
     """
     if data.text:
         return None  # plain texts ask nothing
-    thinks = _rows_think(data, rows)
+    thinks = any(rows.with_format(None).select_columns(["thinks"])["thinks"])
     if not settle(processor, thinks):
         return None
     have, how = ("thoughts", "with thoughts") if thinks else ("no thoughts", "without thoughts")
     return f"the rows have {have}: the run trains {how}, and the chat template of its result asks so"
 
 
-def _rows_think(data: Data, rows: "Dataset") -> bool:
-    """Whether one of the replies that are trained has thoughts before it."""
-    texts = rows.with_format(None).select_columns(sorted(set(data.texts)))
-    return any(have_thoughts(data, batch) for batch in texts.iter(BATCH))
+def _first_keys(data: Data, source: Any) -> dict[str, None]:
+    """The columns of the first rows. A row may lack a key that others have."""
+    keys = dict[str, None]()
+    with reading(data, source):
+        for row in islice(source.rows(), BATCH):
+            keys.update(dict.fromkeys(row))
+    return keys
 
 
-def _without_gaps(data: Data, dataset: "Dataset") -> "Dataset":
-    """The rows in which no text is empty."""
-    whole, at = list[int](), 0
+def _usable(data: Data) -> "Dataset":
+    """The rows of a split, or of a part of it, that can be trained."""
+    from datasets import ReadInstruction, concatenate_datasets
+
+    splits = {split: stored(data, split) for split in _base_splits(data)}
     try:
-        for row in dataset.select_columns(sorted(set(data.texts))):
-            if is_complete(data, row):
-                whole.append(at)
-            at += 1
-    except ValueError as error:  # also what is not UTF-8
-        raise InputError(f"data set {data.name}, row {at} (the first is 0): {one_line(error)}") from error
-    tell_left_out(len(dataset) - len(whole), len(dataset), "a text that the recipe needs is empty")
-    return dataset.select(whole)
+        counts: Any = {split: rows.count for split, rows in splits.items()}
+        parts = ReadInstruction.from_spec(data.split).to_absolute(counts)
+    except (ValueError, AssertionError) as error:
+        raise InputError(f"data.split {data.split} is no part of data set {data.name}: {error}") from error
+    chosen, count, unusable = [], 0, list[Unusable]()
+    for part in parts:
+        rows = splits[part.splitname]
+        begin, end = part.from_ or 0, rows.count if part.to is None else part.to
+        numbers = rows.rows.select_columns(["at"])["at"]
+        chosen.append(rows.rows.select([at for at, number in enumerate(numbers) if begin <= number < end]))
+        unusable += [row for row in rows.unusable if begin <= row.at < end]
+        count += end - begin
+    _tell_unusable(data, unusable, count)
+    return concatenate_datasets(chosen)
 
 
-def _load(data: Data, action: Callable[[], Any]) -> Any:
-    from datasets.exceptions import DatasetGenerationError, DatasetsError
-
-    from shared.hub import read
-
-    if not data.files and Path(data.name).is_absolute() and not Path(data.name).exists():
-        raise InputError(f"data set {data.name} does not exist")
-
-    def load() -> Any:
-        try:
-            return action()
-        except DatasetGenerationError as error:
-            # Its own message says nothing.
-            reason = error.__cause__ or error
-        raise reason
-
-    try:
-        return read(data, load)
-    except StopIteration as error:
-        raise InputError(f"data set {data.name} has an empty file in split {data.split}") from error
-    except DatasetsError as error:
+def _tell_unusable(data: Data, unusable: list[Unusable], count: int) -> None:
+    """Print how many rows are left out, and why. Raises InputError if the recipe allows fewer."""
+    if unusable and len(unusable) > data.most_left_out * count:
+        first = unusable[0]
         raise InputError(
-            f"data set {data.name}, split {data.split}, cannot be loaded: {one_line(error)}"
-        ) from error
-
-
-def _load_arguments(data: Data) -> dict[str, Any]:
-    if data.files:
-        kind = "parquet" if data.files[0].endswith("parquet") else "json"
-        # The loader takes brackets and stars of a name for a pattern.
-        files = [escape(file) for file in data.files]
-        return {"path": kind, "data_files": files, "split": data.split}
-    return {"path": data.name, "name": data.config, "split": data.split, "revision": data.revision}
-
-
-def _check_columns(data: Data, present: list[str]) -> None:
-    missing = [column for column in data.columns if column not in present]
-    if missing:
-        raise InputError(
-            f"data set {data.name} has no column {', '.join(missing)}; it has {', '.join(present)}"
+            f"data set {data.name}, row {first.at} (the first is 0): {first.detail}; {len(unusable):,} of "
+            f"{count:,} rows cannot be trained. Correct them, or raise data.most_left_out, the share that a "
+            f"run may leave out, above {data.most_left_out}"
         )
+    for reason, rows in Counter(row.reason for row in unusable).items():
+        first = next(row for row in unusable if row.reason == reason)
+        detail = "" if first.detail == reason else f" (row {first.at}: {first.detail})"
+        tell_left_out(rows, count, f"{reason}{detail}")
+
+
+def _base_splits(data: Data) -> list[str]:
+    names = [_SPLIT.match(part.strip()) for part in data.split.split("+")]
+    return list(dict.fromkeys(name[0] for name in names if name)) or [data.split]
+
+
+def _as_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Stored rows, by column, as conversations, by column."""
+    read = [json.loads(row) for row in rows["row"]]
+    if data.text:
+        return {TEXT: [row["turns"][0]["content"] for row in read]}
+    columns: dict[str, list[Any]] = {
+        "prompt": [row["turns"][:-1] for row in read],
+        "completion": [row["turns"][-1:] for row in read],
+    }
+    if data.tools:
+        columns["tools"] = [row["tools"] for row in read]
+    if data.image:
+        columns["images"] = [[decode(picture) for picture in pictures] for pictures in rows["pictures"]]
+    return columns

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from finetune.settings.conversations import TEXT
+from finetune.forms.turns import TEXT
 from shared.errors import InputError
 
 if TYPE_CHECKING:

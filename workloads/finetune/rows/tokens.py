@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from finetune.forms.turns import TEXT
 from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate, Row, in_one_line, shown
 from finetune.rows.data import tell, tell_left_out
 from finetune.rows.texts import chunks_of, token_lists
-from finetune.settings.conversations import TEXT
 from shared.errors import InputError
 
 if TYPE_CHECKING:

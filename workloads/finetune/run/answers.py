@@ -17,14 +17,15 @@ from torch.distributed.fsdp import register_fsdp_forward_method
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl.data_utils import prepare_multimodal_messages
 
+from finetune.forms.turns import text_of, thoughts_of
 from finetune.model.attention import attention_of_rows
 from finetune.model.loading import compute_dtype, load_processor
 from finetune.model.sharding import gathered_for_answers
 from finetune.rows.chat_template import ChatTemplate, in_one_line, read_answers
+from finetune.rows.data import values_of
 from finetune.rows.stops import end_of_reply, stops
 from finetune.run import sql
 from finetune.run.callbacks import ShowProgress
-from finetune.settings.conversations import text_of, thoughts_of
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
 from shared.files import write_or_say
@@ -166,7 +167,7 @@ class Answers(TrainerCallback):
         _, answer = thoughts_of(row["completion"][-1])
         kind, wanted = self._recipe.evaluation.judge, text_of(answer)
         if kind == "sql":
-            score = {sql.judge(raw[self._recipe.data.fields["schema"]], wanted, reply): 1}
+            score = {sql.judge(values_of(raw)[self._recipe.data.fields["schema"]], wanted, reply): 1}
         else:
             score = compare(wanted, reply, UNITS[kind], in_order=kind == "text")
         return {"asked": _asked(row["prompt"]), "reply": reply, "wanted": wanted, "score": score}

@@ -3,7 +3,6 @@
 import re
 import string
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.settings.layers import adapter_problems
@@ -22,8 +21,8 @@ _SECRET = re.compile(
     r"\b(hf_[A-Za-z0-9]{20}|gh[pousr]_[A-Za-z0-9]{20}|github_pat_|AIza[\w-]{30}|ya29\.|GOCSPX-|sk-[\w-]{20}"
     r"|xox[abpr]-|wandb_v\d_|AKIA[A-Z0-9]{16})|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-_NOT_WITH_MESSAGES = {"fields", "image", "prompt", "reply", "system"}
-_NOT_WITH_TEXT = _NOT_WITH_MESSAGES | {"messages", "tools"}
+_NOT_WITH_MESSAGES = {"fields", "prompt", "reply", "system"}
+_NOT_WITH_TEXT = _NOT_WITH_MESSAGES | {"image", "messages", "tools", "trained_replies"}
 
 
 def with_fields(tree: Any) -> Any:
@@ -92,13 +91,11 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
     model, data = recipe.model, recipe.data
     if bool(data.name) == bool(data.files):
         yield "data.name, a data set, or data.files must be given, not both"
-    if len({Path(file).suffix for file in data.files}) > 1:
-        yield "data.files must all be of one kind, .jsonl or .parquet"
     if data.config and data.files:
         yield "data.config is of a data set, and data.files have none"
     if data.messages and data.model_dump(include=_NOT_WITH_MESSAGES, exclude_defaults=True):
         left_out = ", ".join(sorted(_NOT_WITH_MESSAGES))
-        yield f"data.messages are whole conversations of text; {left_out} must be left out"
+        yield f"data.messages are whole conversations; {left_out} must be left out"
     if data.tools and not data.messages:
         yield "data.tools are of whole conversations; it needs data.messages"
     if not (data.messages or data.text or (data.reply and data.prompt)):

@@ -5,12 +5,14 @@ Nothing heavy is imported here, so a wrong key is reported in a fraction of a se
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError, model_validator
 
+from finetune.forms.reading import NAMES
 from finetune.settings.contradictions import contradictions, for_all_weights, placeholder_problems
 from finetune.settings.sections import Data, Evaluation, Lora, Model, Section, Training
 from shared.recipe_file import checked, find, load, parsed, section_in
@@ -150,10 +152,17 @@ def _with_files_beside(tree: Any, folder: Path) -> Any:
     files = data.get("files")
     if not isinstance(files, list):
         return tree
-    paths = [
-        str(folder / file) if isinstance(file, str) and file and "://" not in file else file for file in files
-    ]
-    return {**tree, "data": {**data, "files": paths}}
+    return {**tree, "data": {**data, "files": [path for file in files for path in _paths(file, folder)]}}
+
+
+def _paths(file: Any, folder: Path) -> list[Any]:
+    """The path of a file, or of the files of rows in a folder."""
+    if not isinstance(file, str) or not file or "://" in file:
+        return [file]
+    path = folder / file
+    if not path.is_dir():
+        return [str(path)]
+    return sorted(str(inside) for inside in path.iterdir() if re.search(NAMES, inside.name)) or [str(path)]
 
 
 def with_defaults(tree: Any) -> Any:

@@ -1,6 +1,7 @@
 """The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,8 +16,10 @@ from pydantic import (
     model_validator,
 )
 
+from finetune.forms.conversation import Conversation, read_row
+from finetune.forms.known import no_column
+from finetune.forms.reading import NAMES, read_rows
 from finetune.settings.contradictions import with_fields
-from finetune.settings.conversations import conversation
 from finetune.settings.templates import TemplateName
 
 
@@ -29,6 +32,10 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(_not_blank)]
 # A text that may be left out: then it is empty.
 MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
+
+
+# A function of the user, in a file beside the recipe.
+RowFunction = Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
 
 class Section(BaseModel):
@@ -97,20 +104,29 @@ class Data(_Source):
         "", description="A Hugging Face id or a directory. Leave it out when you name files."
     )
     config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
-    files: list[Annotated[str, Field(pattern=r"\.(jsonl|parquet)$")]] = Field(
+    files: list[Annotated[str, Field(pattern=NAMES)]] = Field(
         [],
-        description="JSONL or parquet files in place of name, all of one kind: gs://BUCKET/FILE, or paths, "
-        "which begin at the recipe's folder. A stack uploads files of your disk to its bucket.",
+        description="Files in place of name: JSON lines, JSON, CSV, each also as .gz, or parquet. "
+        "gs://BUCKET/FILE, or paths, which begin at the recipe's folder. A folder stands for its files. A "
+        "stack uploads files of your disk to its bucket.",
     )
-    split: Text = Field("train", description="The split that rows are drawn from.")
-    rows: PositiveInt | None = Field(None, description="Rows to draw for training. By default all.")
+    split: Text = Field(
+        "train", description="The split that rows are drawn from, or a part of it, such as train[:50%]."
+    )
+    rows: PositiveInt | RowFunction | None = Field(
+        None,
+        description="Rows to draw for training, by default all. Or FILE.py:FUNCTION, a function of yours "
+        "that gets each row as a dictionary and returns the row to train, a list of rows, or None.",
+    )
     test_rows: NonNegativeInt = Field(
         0,
         description="Rows to hold out for evaluation, besides those for training. The training's seed draws "
         "both.",
     )
     image: Text | None = Field(
-        None, description="Column with the pictures. Leave it out for conversations of text."
+        None,
+        description="Column with the pictures: paths that begin at the file's folder, bytes or data URIs, "
+        "one or several a row. With pictures in the messages, the column of messages. Leave it out for text.",
     )
     messages: Text | None = Field(
         None,
@@ -127,11 +143,28 @@ class Data(_Source):
         description="Column of plain texts, in place of reply and prompt. Every token of a text is trained, "
         "in chunks of max_length.",
     )
+    trained_replies: Literal["all", "last"] = Field(
+        "all",
+        description="Which replies of a conversation are trained. One that its file marks with weight 0 "
+        "never is.",
+    )
     reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
     fields: dict[str, str] = Field(
         {},
         description="Placeholders of prompt, and the column that fills each of them. By default a "
         "placeholder is the name of its column.",
+    )
+    optional: list[Text] = Field(
+        [],
+        description="Columns that may be empty in a row, such as Alpaca's input. By default a row with an "
+        "empty one is left out.",
+    )
+    most_left_out: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Share of the rows that a run may leave out because they cannot be trained. Above it, "
+        "the run ends before it trains.",
     )
     system: Text | None = Field(None, description="A system message before every prompt.")
     prompt: MaybeText = Field("", description="The user's message, with {placeholders} that fields names.")
@@ -140,6 +173,16 @@ class Data(_Source):
     @classmethod
     def _names_columns(cls, tree: Any) -> Any:
         return with_fields(tree)
+
+    @property
+    def limit(self) -> int | None:
+        """How many rows to draw for training. None means all."""
+        return self.rows if isinstance(self.rows, int) else None
+
+    @property
+    def hook(self) -> str | None:
+        """FILE.py:FUNCTION of the user's function that makes the rows."""
+        return self.rows if isinstance(self.rows, str) else None
 
     @property
     def title(self) -> str:
@@ -157,12 +200,21 @@ class Data(_Source):
 
     @property
     def columns(self) -> list[str]:
-        """Every column the data set must have."""
-        return [*self.texts, *([self.image] if self.image else [])]
+        """Every column that a run reads."""
+        return [*dict.fromkeys([*self.texts, *([self.image] if self.image else [])])]
 
-    def conversation(self, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The turns of a row, empty if the run leaves it out. Raises ValueError if the run ends at it."""
-        return conversation(self, row)
+    def missing_columns(self, present: Collection[str]) -> str:
+        """What to say when rows have not all of the recipe's columns, empty if they have."""
+        missing = [name for name in self.columns if name not in present and name not in self.optional]
+        return no_column(missing, present) if missing else ""
+
+    def rows_in(self, content: bytes, name: str, *, whole: bool) -> Iterator[dict[str, Any]]:
+        """The rows in a file, or in its beginning. Raises FileError, a ValueError, as a run does."""
+        return read_rows(BytesIO(content), name, whole=whole)
+
+    def conversation(self, row: Mapping[str, Any]) -> Conversation:
+        """The turns and pictures of a row. Raises RowError, a ValueError, if it cannot be trained."""
+        return read_row(self, row)
 
 
 class Training(Section):

@@ -24,8 +24,11 @@ def version(file: str) -> str:
 
 
 def at_hand(data: Data) -> Data:
-    """The same with its files on this disk, named after them. Raises InputError for one that has changed."""
-    files = []
+    """The same with its files on this disk, named after them, and their versions as its revision.
+
+    Raises InputError for a file that has changed.
+    """
+    files, versions = [], []
     for file in data.files:
         now = version(file)
         if data.revision and now not in data.revision:
@@ -34,7 +37,9 @@ def at_hand(data: Data) -> Data:
                 "--run of its own"
             )
         files.append(_fetched(file, now) if file.startswith("gs://") else file)
-    return data.model_copy(update={"name": data.title, "files": files})
+        versions.append(now)
+    changes = {"name": data.title, "files": files, "revision": ", ".join(versions) or data.revision}
+    return data.model_copy(update=changes)
 
 
 def _fetched(file: str, now: str) -> str:

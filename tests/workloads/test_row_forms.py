@@ -1,0 +1,135 @@
+"""Rows in the forms that people have: what is trained, what is left out, and what is said of others."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from row_forms import COLUMNS, OPENAI, QUESTION, ROW_FORMS, RowForm, lines
+
+from finetune.forms.known import FORMS
+from finetune.forms.turns import text_of
+from finetune.rows.data import check_data, load_conversations
+from finetune.settings.recipe import load_recipe
+from finetune.settings.sections import Data
+from shared.errors import InputError
+
+MESSAGES = {"messages": "messages"}
+USER, REPLY = OPENAI["messages"]
+
+
+def loaded(tmp_path: Path, content: bytes, name: str = "rows.jsonl", **keys: Any) -> list[dict[str, Any]]:
+    (tmp_path / name).write_bytes(content)
+    data = Data(files=[str(tmp_path / name)], **keys)
+    check_data(data)
+    return [*load_conversations(data, 1)[0]]
+
+
+@pytest.mark.parametrize("form", ROW_FORMS, ids=lambda form: form.name)
+def test_rows_are_trained_as_they_stand_in_the_file(form: RowForm, tmp_path: Path) -> None:
+    (row,) = loaded(tmp_path, form.content, form.file, **form.keys)
+    turns = [*row.get("prompt", ()), *row.get("completion", ())]
+    shown = [(turn["role"], text_of(turn)) for turn in turns] or [("text", row["text"])]
+    assert shown == form.turns
+    calls = [call["function"]["name"] for turn in turns for call in turn.get("tool_calls", ())]
+    assert calls == form.tools
+
+
+@pytest.mark.parametrize("form", ROW_FORMS, ids=lambda form: form.name)
+def test_preflight_reads_a_file_with_the_run_s_own_code(form: RowForm) -> None:
+    data = Data(files=[form.file], **form.keys)
+    (row,) = data.rows_in(form.content, form.file, whole=True)
+    assert [(turn["role"], text_of(turn)) for turn in data.conversation(row).turns] == form.turns
+
+
+def test_a_folder_is_read_as_its_files_are(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "rows.jsonl").write_bytes(lines({"question": "2025-06-01", "answer": "007"}))
+    rows, _ = load_conversations(Data(name=str(tmp_path / "own"), **COLUMNS), 1)
+    assert rows[0]["prompt"][0]["content"] == "2025-06-01"
+    assert rows[0]["completion"][0]["content"] == "007"
+
+
+def test_a_folder_among_the_files_stands_for_its_files(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    for number, name in enumerate(("b.jsonl", "a.csv.gz", "notes.md")):
+        (tmp_path / "own" / name).write_text(str(number))
+    recipe = {
+        "model": {"name": "a/b"},
+        "data": {"files": ["own"], **COLUMNS},
+    }
+    (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
+    files = load_recipe(str(tmp_path / "recipe.yaml")).data.files
+    assert files == [f"{tmp_path}/own/a.csv.gz", f"{tmp_path}/own/b.jsonl"]
+
+
+def test_types_are_those_of_each_row_wherever_it_stands(tmp_path: Path) -> None:
+    """The loader of a library fixes them by the first 10 MB."""
+    early = [{"question": "x" * 2000, "answer": "a", "more": None}] * 6000
+    late = {"question": {"at": 1}, "answer": "b", "more": {"since": "2025-06-01"}}
+    rows = loaded(tmp_path, lines(*early, late), **COLUMNS)
+    assert len(rows) == 6001
+    assert rows[-1]["prompt"][0]["content"] == '{"at": 1}'
+
+
+@pytest.mark.parametrize(
+    ("split", "count"), [("train[:50%]", 5), ("train[8:]", 2), ("train[:3]+train[9:]", 4)]
+)
+def test_a_split_may_be_a_part_of_a_file(split: str, count: int, tmp_path: Path) -> None:
+    assert len(loaded(tmp_path, lines(*[QUESTION] * 10), **COLUMNS, split=split)) == count
+
+
+@pytest.mark.parametrize("split", ["test", "train[:a]", "train[20:]"])
+def test_a_split_that_files_do_not_have_is_told(split: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="split"):
+        loaded(tmp_path, lines(*[QUESTION] * 10), **COLUMNS, split=split)
+
+
+UNTRAINABLE = {
+    "the assistant begins": [REPLY],
+    "two turns of a user": [USER, USER, REPLY],
+    "a user ends": [USER, REPLY, USER],
+    "a system message within": [USER, {"role": "system", "content": "b"}, REPLY],
+    "no turns": [],
+    "a number": 7,
+    "keys of no form": [{"speaker": "a", "says": "b"}],
+    "a content that is a number": [USER, {"role": "assistant", "content": 7}],
+    "a part of sound": [{"role": "user", "content": [{"type": "input_audio"}]}, REPLY],
+    "a weight between": [USER, REPLY | {"weight": 0.5}],
+}
+
+
+@pytest.mark.parametrize("messages", UNTRAINABLE.values(), ids=UNTRAINABLE.keys())
+def test_a_row_that_cannot_be_trained_is_left_out_and_counted(
+    messages: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"messages": messages}
+    assert len(loaded(tmp_path, lines(*[OPENAI] * 9, bad), **MESSAGES)) == 9
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("1 of 10 rows are left out: ") and "(row 9: " in line
+    with pytest.raises(
+        InputError, match=r"row 8 \(the first is 0\): .*; 1 of 9 rows cannot be trained"
+    ) as error:
+        loaded(tmp_path, lines(*[OPENAI] * 8, bad), **MESSAGES)
+    assert "\n" not in str(error.value)
+    assert len(loaded(tmp_path, lines(*[OPENAI] * 8, bad), **MESSAGES, most_left_out=0.2)) == 8
+
+
+def test_the_last_reply_alone_is_trained_on_demand(tmp_path: Path) -> None:
+    talk = {"messages": [USER, REPLY, USER, REPLY]}
+    (row,) = loaded(tmp_path, lines(talk), **MESSAGES, trained_replies="last")
+    assert [turn.get("untrained") for turn in [*row["prompt"], *row["completion"]]] == [
+        None,
+        True,
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: "-".join(form.keys))
+def test_rows_of_another_form_are_named_with_their_keys_and_what_to_write(form: Any, tmp_path: Path) -> None:
+    row = dict.fromkeys(form.keys, "a")
+    with pytest.raises(InputError) as error:
+        loaded(tmp_path, lines(row), prompt="{other}", reply="another")
+    assert f"has no column other, another; it has {', '.join(form.keys)}; as" in str(error.value)
+    assert json.dumps(form.lines) and form.lines in str(error.value)

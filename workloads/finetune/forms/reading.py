@@ -1,0 +1,176 @@
+"""Reads rows from the bytes of a file: JSON lines, a list of JSON, CSV, each also compressed with gzip.
+
+A text of the file stays that text. Nothing guesses a type: a date, `007` or `1e5` in quotes is a text.
+"""
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import IO, Any
+
+# Names of files that are read here, and parquet.
+NAMES = r"\.(jsonl|ndjson|json|csv|tsv)(\.gz)?$|\.parquet$"
+Row = dict[str, Any]
+_GZIP = b"\x1f\x8b"
+_SEPARATORS = ",;\t|"
+# Bytes of a text by their beginning, in encodings that are not read.
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_DECODER = json.JSONDecoder(strict=False)
+
+
+class FileError(ValueError):
+    """Why a file of rows cannot be read. The message is one line."""
+
+
+def read_rows(stream: IO[bytes], name: str, *, whole: bool = True) -> Iterator[Row]:
+    """The rows of a file, one by one.
+
+    Args:
+        name: The file's name, which says what it is.
+        whole: Whether the stream is the whole file. Without it, a row that is cut at the end is left out.
+
+    Raises:
+        FileError: If there is something else than rows, with its line or row.
+    """
+    kind = next((kind for kind in _KINDS if kind in name.lower().rsplit("/", 1)[-1]), "")
+    if not kind:
+        raise FileError("is no JSON lines, JSON, CSV or parquet by its name")
+    lines = _lines(stream, whole)
+    for number, row in enumerate(_KINDS[kind](lines, whole)):
+        if not isinstance(row, dict):
+            raise FileError(f"row {number} (the first is 0) is no object with columns")
+        yield row
+
+
+def _lines(stream: IO[bytes], whole: bool) -> Iterator[str]:
+    """The lines of a stream."""
+    beginning = stream.read(2)
+    if beginning in _UTF_16:
+        raise FileError("line 1 is not UTF-8: the file is UTF-16")
+    stream.seek(0)
+    opened: Any = stream
+    if beginning == _GZIP:
+        opened = gzip.GzipFile(fileobj=stream)
+    number = 0
+    try:
+        for number, line in enumerate(opened, start=1):
+            is_cut = not (whole or line.endswith(b"\n"))
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "ignore" if is_cut else "strict")
+    except UnicodeDecodeError:
+        raise FileError(f"line {number} is not UTF-8") from None
+    except (EOFError, OSError, zlib.error) as error:
+        if whole:
+            raise FileError(f"line {number + 1} cannot be unpacked: {error}") from None
+
+
+def _json(lines: Iterator[str], whole: bool) -> Iterator[Any]:
+    """The values in lines of JSON: one a line, one after the other, or all in one list."""
+    first = next((line for line in lines if line.strip()), "")
+    if first.lstrip().startswith("["):
+        yield from _json_list(first, lines, whole)
+        return
+    number, text = 0, first
+    while True:
+        text = text.lstrip()
+        while text:
+            try:
+                value, end = _DECODER.raw_decode(text)
+            except ValueError as error:
+                if not whole and not text.endswith("\n"):
+                    return
+                if not _goes_on(error, text):
+                    raise _no_json(number, error) from None
+                break
+            yield _unicode(value, number)
+            number, text = number + 1, text[end:].lstrip()
+        # The closing bracket of a value is in a line behind this one.
+        more = _until_bracket(lines)
+        if not more:
+            break
+        text += more
+    if text and whole:
+        raise _no_json(number, ValueError("the file ends within it"))
+
+
+def _until_bracket(lines: Iterator[str]) -> str:
+    parts = []
+    for line in lines:
+        parts.append(line)
+        if "}" in line:
+            break
+    return "".join(parts)
+
+
+def _goes_on(error: ValueError, text: str) -> bool:
+    """Whether a value is cut at the end of the text."""
+    return getattr(error, "pos", 0) >= len(text.rstrip())
+
+
+def _json_list(first: str, lines: Iterator[str], whole: bool) -> Iterator[Any]:
+    text = first + "".join(lines)
+    between = re.compile(r"[\s,]*")
+    number, start = 0, _end(between, text, text.index("[") + 1)
+    while start < len(text) and text[start] != "]":
+        try:
+            value, start = _DECODER.raw_decode(text, start)
+        except ValueError as error:
+            # The rest of the row is behind what was read.
+            if not whole:
+                return
+            raise _no_json(number, error) from None
+        yield _unicode(value, number)
+        number, start = number + 1, _end(between, text, start)
+    if start >= len(text) and whole:
+        raise FileError(f"the list of rows does not end behind row {number - 1}")
+
+
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else start
+
+
+def _no_json(number: int, error: ValueError) -> FileError:
+    return FileError(f"row {number} (the first is 0) is no JSON: {error}")
+
+
+def _unicode(value: Any, number: int) -> Any:
+    """The value. Half a character that JSON wrote as `\\ud83d` is no text."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FileError(f"row {number} (the first is 0) has half a surrogate pair") from None
+    return value
+
+
+def _table(lines: Iterator[str], whole: bool) -> Iterator[Any]:
+    """The rows of a CSV file, by the names in its first line. Every value is a text."""
+    first = next((line for line in lines if line.strip()), "")
+    separator = max(_SEPARATORS, key=first.count)
+    (names,) = csv.reader([first], delimiter=separator) if first else ([],)
+    # A value in quotes may hold line breaks.
+    values = csv.reader(
+        (line for line in lines if whole or line.endswith("\n")), delimiter=separator, strict=True
+    )
+    number = 0
+    try:
+        for row in values:
+            if not row:
+                continue
+            if len(row) != len(names):
+                raise FileError(
+                    f"row {number} (the first is 0) has {len(row)} values, and the first line {len(names)}"
+                )
+            yield dict(zip(names, row, strict=True))
+            number += 1
+    except csv.Error as error:
+        if whole:
+            raise FileError(f"row {number} (the first is 0) is no CSV: {error}") from None
+
+
+_KINDS: Mapping[str, Callable[[Iterator[str], bool], Iterator[Any]]] = MappingProxyType(
+    {".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _table, ".tsv": _table}
+)
