@@ -1,7 +1,9 @@
 """Reads the files of the Pulumi project: its name and its stack files."""
 
+import copy
 import difflib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,8 +45,7 @@ def stack_file(stack: str, checkout: Path = ROOT) -> dict[str, Any]:
     """
     path = stack_files(checkout).get(stack, checkout / f"Pulumi.{stack}.yaml")
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
-        return _configuration_in(content)
+        return copy.deepcopy(_configuration_in(path.read_text(encoding="utf-8")))
     except _StackFileError as error:
         problem = str(error)
     except yaml.MarkedYAMLError as error:
@@ -61,8 +62,10 @@ class _StackFileError(Exception):
     """A stack file has another form than the engine expects."""
 
 
-def _configuration_in(content: Any) -> dict[str, Any]:
-    """The value of `config:` in the content of a stack file."""
+@cache  # a command asks for the same few stack files many times
+def _configuration_in(text: str) -> dict[str, Any]:
+    """The value of `config:` in the text of a stack file."""
+    content = yaml.load(text, _UniqueKeyLoader) or {}
     values = content.get("config") or {} if isinstance(content, dict) else None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise _StackFileError("`config:` with keys and values below it is expected")
@@ -85,6 +88,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+@cache
 def project_name() -> str:
     """The name of the Pulumi project."""
     return yaml.safe_load(PROJECT_FILE.read_text())["name"]

@@ -136,15 +136,20 @@ class Workspace(automation.LocalWorkspace):
 
     def configure(self, configuration: Configuration) -> None:
         """Writes the stack file. The stack must exist, because its key encrypts the secrets."""
-        written: dict[str, Any] = yaml.safe_load(self._file.read_text())
+        written: dict[str, Any] = self._read()
         secrets = configuration.secret.items()
         known = {key: self._encrypted[key, text] for key, text in secrets if (key, text) in self._encrypted}
-        self._file.write_text(yaml.safe_dump({**written, "config": {**configuration.plain, **known}}))
+        content = {**written, "config": {**configuration.plain, **known}}
+        self._file.write_text(yaml.dump(content, Dumper=yaml.CSafeDumper))
         for key, text in secrets:
             if key not in known:
                 # The secret is standard input: every process can read arguments.
                 self.run(["config", "set", "--secret", key], text)
-                self._encrypted[key, text] = yaml.safe_load(self._file.read_text())["config"][key]
+                self._encrypted[key, text] = self._read()["config"][key]
+
+    def _read(self) -> dict[str, Any]:
+        """The content of the stack file."""
+        return yaml.load(self._file.read_text(), yaml.CSafeLoader)
 
     def run(self, arguments: list[str], text: str = "") -> str:
         """Runs a command of the engine on the stack and returns its output."""

@@ -75,7 +75,7 @@ def written(stack: str) -> Inventory:
 
     The file of a stack that runs another stack's scenario has only the resources that differ from that one's.
     """
-    rows: Inventory = yaml.safe_load(path_of(stack).read_text())
+    rows: Inventory = yaml.load(path_of(stack).read_text(), yaml.CSafeLoader)
     base = stack_file(stack)["scenario"]
     if base != stack:
         rows = written(base) | rows

@@ -11,6 +11,7 @@ Outputs stay outputs. So a preview shows every other field, and a digest counts 
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -56,7 +57,7 @@ class Manifest:
         self._path = path
         self._values = values
         self._used: set[str] = set()
-        self.tree: dict[str, Any] = self._fill(yaml.load(path.read_text(), yaml.CSafeLoader))
+        self.tree: dict[str, Any] = self._fill(_parsed(path.read_text()))
         unused = sorted(set(values) - self._used)
         if unused:
             raise ManifestError(f"{path}: no hole for {', '.join(unused)}")
@@ -108,3 +109,8 @@ class Manifest:
             raise ManifestError(f"{self._path}: no value for ${{{name}}}")
         self._used.add(name)
         return self._values[name]
+
+
+@cache  # a rehearsal runs the program many times, and nothing changes the tree
+def _parsed(text: str) -> Any:
+    return yaml.load(text, yaml.CSafeLoader)
