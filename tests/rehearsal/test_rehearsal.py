@@ -65,6 +65,12 @@ def test_a_secret_is_in_clear_neither_in_plan_nor_in_state(empty: Rehearsal) -> 
     assert "ciphertext" in state
 
 
+def test_the_state_is_the_one_that_the_engine_exports(empty: Rehearsal) -> None:
+    for operation in (empty.preview, empty.up, empty.destroy):
+        operation()
+        assert json.dumps(empty.state()) == json.dumps(json.loads(empty.engine(["stack", "export"])))
+
+
 @pytest.mark.parametrize("name", ["cluster", "provider", "bucket"])
 def test_after_a_fault_the_second_up_converges_and_destroy_leaves_nothing(
     empty: Rehearsal, name: str
