@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Final
@@ -81,6 +81,14 @@ class Form:
         Raises:
             OperationError: When more or fewer fields are left than one.
         """
+        return self._content(text, fields) if self.texts else self.messages(text, fields)
+
+    def messages(self, text: str, fields: Mapping[str, str]) -> list[dict[str, str]]:
+        """The messages of a question, the user's last. See `question` for arguments and errors."""
+        question = [{"role": "user", "content": self._content(text, fields)}]
+        return [{"role": "system", "content": self.system}, *question] if self.system else question
+
+    def _content(self, text: str, fields: Mapping[str, str]) -> str:
         names = self._fields
         unknown = [name for name in fields if name not in names]
         left = [name for name in names if name not in fields]
@@ -93,11 +101,7 @@ class Form:
                 f"the model was trained on prompts with {' and '.join(names)}, and PROMPT is one of them: "
                 f"give {which}; or send PROMPT as it is with --as-is"
             )
-        content = self.prompt.format_map({**fields, **dict.fromkeys(left, text)}) if names else text
-        if self.texts:
-            return content
-        question = [{"role": "user", "content": content}]
-        return [{"role": "system", "content": self.system}, *question] if self.system else question
+        return self.prompt.format_map({**fields, **dict.fromkeys(left, text)}) if names else text
 
 
 def served_model(connection: Connection, name: str = "") -> str:
@@ -121,13 +125,18 @@ def served_model(connection: Connection, name: str = "") -> str:
     return name or (adapters or names)[0]
 
 
-def answer(connection: Connection, model: str, question: str | Sequence[Mapping[str, str]]) -> Iterator[str]:
+def answer(
+    connection: Connection, model: str, question: str | Sequence[Mapping[str, str]]
+) -> Generator[str, None, str]:
     """The most probable answer, in the parts in which it arrives.
 
     A call of a tool is a line of JSON. Thoughts are counted. An answer without a text is called empty.
 
     Args:
         question: Messages, or a text that is continued.
+
+    Returns:
+        The text of the answer as the model wrote it, without a word about thoughts or calls.
 
     Raises:
         OperationError: When the answer does not come, or ends before its end.
@@ -148,9 +157,10 @@ def answer(connection: Connection, model: str, question: str | Sequence[Mapping[
     except (HTTPError, OSError) as error:
         raise connection.broken(error) from None
     if is_text and parts.ending == "length":
-        return
+        return parts.text
     if problem := _PROBLEMS.get(parts.ending):
         raise OperationError(problem)
+    return parts.text
 
 
 @dataclass(kw_only=True)
@@ -158,7 +168,7 @@ class _Parts:
     """What has arrived of an answer beside its text."""
 
     ending: str | None = None
-    has_text: bool = False
+    text: str = ""
     thoughts: int = 0
     calls: dict[int, dict[str, str]] = field(default_factory=dict)
 
@@ -173,18 +183,18 @@ class _Parts:
             for name, part in (call.get("function") or {}).items():
                 whole[name] = whole.get(name, "") + (part or "")
         text = (delta.get("content") or choice.get("text") or "") + (delta.get("refusal") or "")
-        before = "" if self.has_text or not text else self._about_thoughts()
-        self.has_text = self.has_text or bool(text)
+        before = "" if self.text or not text else self._about_thoughts()
+        self.text += text
         return before + text
 
     def rest(self) -> str:
         """The lines behind the text: calls of tools, or that there is no text."""
-        lines = [] if self.has_text else [self._about_thoughts().strip()]
+        lines = [] if self.text else [self._about_thoughts().strip()]
         for _, call in sorted(self.calls.items()):
             lines.append(json.dumps({"name": call["name"], "arguments": _read(call["arguments"])}))
-        if not self.has_text and not self.calls and self.ending:
+        if not self.text and not self.calls and self.ending:
             lines.append(f"(empty, finish_reason {self.ending})")
-        return "\n" * self.has_text * bool(self.calls) + "\n".join(filter(None, lines))
+        return "\n" * bool(self.text) * bool(self.calls) + "\n".join(filter(None, lines))
 
     def _about_thoughts(self) -> str:
         return f"(thinks: {self.thoughts:,} characters)\n" if self.thoughts else ""

@@ -43,8 +43,8 @@ def test_every_option_of_the_release_is_allowed_or_refused_and_no_other_is() -> 
     assert short == vllm_options.SHORT_NAMES
 
 
-# Keys of mappings whose names say code, a file or a format, and that run nothing: enumerations, folders that
-# are written, and keys of options that are refused as a whole.
+# Keys of mappings whose names say code, a file or a format, and that run nothing. They are enumerations,
+# folders that are written, and keys of options that are refused as a whole.
 SAFE_KEYS: Final = {
     "AttentionConfig": {
         "backend",

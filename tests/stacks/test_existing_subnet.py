@@ -177,7 +177,8 @@ def test_wrong_places_are_one_message(values: dict[str, str | None], message: st
 
 def excepted(plan: Plan) -> list[str]:
     """What the policy of the pods takes for no internet."""
-    (policy,) = (found for found in plans.of_type(plan, ":NetworkPolicy") if "to-https" in found.name)
+    policies = plans.of_type(plan, ":NetworkPolicy")
+    (policy,) = (resource for resource in policies if "to-https" in resource.name)
     return policy.inputs["spec"]["egress"][0]["to"][0]["ipBlock"]["except"]
 
 
