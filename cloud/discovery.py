@@ -77,7 +77,7 @@ class Discovery:
     def fields(self, name: str) -> Mapping[str, Any]:
         """The fields of a method's answer, by name."""
         method = self.method(name) or {}
-        return self._schema(method.get("response", {})).get("properties", {})
+        return self.schema(method.get("response", {})).get("properties", {})
 
     def listed(self, name: str) -> str:
         """The field of a listing method's answer that holds the list."""
@@ -114,8 +114,12 @@ class Discovery:
         if "response" in self.methods[method]:
             yield from self._faults(self.methods[method]["response"], answer, "", newer=newer)
 
+    def resource_problems(self, name: str, body: Any) -> Iterator[str]:
+        """Where a resource, such as `Cluster`, does not follow its description."""
+        yield from self._faults({"$ref": name}, body, "", newer=False)
+
     def _faults(self, schema: Mapping[str, Any], value: Any, path: str, *, newer: bool) -> Iterator[str]:
-        schema = self._schema(schema)
+        schema = self.schema(schema)
         kind = schema.get("type", "any")
         if "enum" in schema and type(value) is int:
             # The client libraries of Google Cloud send enums by number.
@@ -138,7 +142,7 @@ class Discovery:
             yield f"Invalid value at '{path}': {value!r} is no {schema.get('format', kind)}"
 
     def _missing(self, schema: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
-        for key, field in self._schema(schema).get("properties", {}).items():
+        for key, field in self.schema(schema).get("properties", {}).items():
             inner = value.get(key) if isinstance(value, Mapping) else None
             here = f"{path}.{key}".lstrip(".")
             addressed = not path and key in _IN_ADDRESS
@@ -149,7 +153,8 @@ class Discovery:
                 if nested and "$ref" in field.get("items", field):
                     yield from self._missing(field.get("items", field), nested, here)
 
-    def _schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    def schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The description that a reference names, or the description itself."""
         return self.document["schemas"][schema["$ref"]] if "$ref" in schema else schema
 
 
