@@ -23,6 +23,13 @@ DEFAULT: Final = "e2-medium"
 
 Zones = Mapping[str, tuple[str, ...]]
 
+# Boot disks by family of machines. All other families start from hyperdisk-balanced alone.
+# https://github.com/GoogleCloudPlatform/cluster-autoscaler
+# (pkg/cloudprovider/gke/machinetypes/deprecated_machine_types_config.go, 2026-08-21)
+_PERSISTENT_DISKS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("e2", "n2"), ("pd-balanced", "pd-ssd", "pd-standard")),
+    "g2": ("pd-balanced", "pd-ssd"),
+}
 # Families whose CPUs have a quota of their own, such as N2_CPUS. CPUs of other families count for CPUS.
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1/regions
 _OWN_CPU_QUOTA: Final = frozenset(["a2", "c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d"])
@@ -131,13 +138,22 @@ class Machine:
     model: Accelerator | None = None
     count: int = 0
     topologies: tuple[str, ...] = ()
-    disk_type: str = "pd-balanced"
     stated: tuple[int, int] | None = None
 
     @property
     def family(self) -> str:
         """Such as `g2`."""
         return self.name.partition("-")[0]
+
+    @property
+    def boot_disks(self) -> tuple[str, ...]:
+        """Types of disks from which it can start. The first is the default."""
+        return _PERSISTENT_DISKS.get(self.family, ("hyperdisk-balanced",))
+
+    @property
+    def disk_type(self) -> str:
+        """Type of the disks from which nodes of it start."""
+        return self.boot_disks[0]
 
     @property
     def accelerator(self) -> str:
@@ -249,10 +265,10 @@ def _g2(cpus: int, gpus: int) -> Machine:
 
 
 def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tuple[int, int]) -> Machine:
-    """A machine with v6e chips of 32 GB each, which takes no persistent disk.
+    """A machine with v6e chips of 32 GB each.
 
-    https://github.com/dstackai/dstack/issues/2145. With one thread per core, a pod sees half of the virtual
-    CPUs. GKE, its daemons and the GCS FUSE sidecar need some of the CPUs and of the memory.
+    With one thread per core, a pod sees half of the virtual CPUs. GKE, its daemons and the GCS FUSE sidecar
+    need some of the CPUs and of the memory.
     """
     return Machine(
         name=f"ct6e-standard-{chips}t",
@@ -261,7 +277,6 @@ def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tupl
         model=V6E,
         count=chips,
         topologies=topologies,
-        disk_type="hyperdisk-balanced",
         stated=stated,
     )
 

@@ -101,6 +101,15 @@ def machine_type(inputs: Inputs) -> Iterator[Problem]:
             yield _GPUS, f"{machine.name} has {machine.count} {machine.accelerator}"
 
 
+def boot_disk(inputs: Inputs) -> Iterator[Problem]:
+    """The machine can start from a disk of this type."""
+    for machine in _machines(inputs):
+        for path in ("nodeConfig.diskType", "nodeConfig.bootDisk.diskType"):
+            for disk in texts(inputs, path):
+                if disk not in machine.boot_disks:
+                    yield path, f"{machine.name} takes no {disk}: give {machine.disk_type}"
+
+
 def _machines(inputs: Inputs) -> Iterator[Machine]:
     """The machine that the inputs name, if it is known."""
     return (MACHINES[name] for name in texts(inputs, "nodeConfig.machineType") if name in MACHINES)
@@ -174,9 +183,6 @@ def tpu_slice(inputs: Inputs) -> Iterator[Problem]:
         if not is_set(inputs, "nodeConfig.reservationAffinity.consumeReservationType"):
             yield _AFFINITY, f"must be stated for {machine.name}: SPECIFIC_RESERVATION, or NO_RESERVATION"
         yield from _limits_by_zone(inputs)
-        for disk in texts(inputs, "nodeConfig.diskType"):
-            if not disk.startswith("hyperdisk-"):
-                yield "nodeConfig.diskType", f"{machine.name} takes no {disk}: give {machine.disk_type}"
         for topology in texts(inputs, "placementPolicy.tpuTopology"):
             yield from _slice(inputs, machine, topology)
 

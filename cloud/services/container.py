@@ -331,7 +331,7 @@ NODE_POOL: Final = _record(
     references={"cluster": CLUSTER.type, "nodeConfig.serviceAccount": ACCOUNT.type},
     rules=(
         *(nodes.settings, nodes.node_zones, nodes.flex_start, nodes.queued),
-        *(nodes.machine_type, nodes.tpu_slice, nodes.node_config),
+        *(nodes.machine_type, nodes.boot_disk, nodes.tpu_slice, nodes.node_config),
     ),
     admission=(_standard_cluster, _place, _upgrades),
     minutes=(

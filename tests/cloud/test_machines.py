@@ -2,6 +2,7 @@
 
 import pytest
 
+from cloud import nodes
 from cloud.machines import G2_MACHINES, MACHINES, TPU_SLICES, V6E, Machine, allocatable_disk_gib
 
 _KI = 2**20
@@ -109,3 +110,22 @@ def test_slices_are_made_of_the_hosts_that_google_lists() -> None:
         "8x16": ("ct6e-standard-4t", 32),
         "16x16": ("ct6e-standard-4t", 64),
     }
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+@pytest.mark.parametrize("path", ["diskType", "bootDisk"])
+def test_a_node_starts_only_from_a_disk_that_its_machine_takes(name: str, path: str) -> None:
+    """By GKE's own autoscaler, only E2, N2 and G2 start from persistent disks, and A4 from no other."""
+    persistent = name.partition("-")[0] in ("e2", "n2", "g2")
+    own, other = "pd-balanced", "hyperdisk-balanced"
+    if not persistent:
+        own, other = other, own
+
+    def problems(disk: str) -> list[str]:
+        stated = disk if path == "diskType" else {"diskType": disk}
+        node = {"machineType": name, path: stated}
+        return [problem for _, problem in nodes.boot_disk({"nodeConfig": node})]
+
+    assert MACHINES[name].disk_type == own
+    assert problems(own) == []
+    assert problems(other) == [f"{name} takes no {other}: give {own}"]

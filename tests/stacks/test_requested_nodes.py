@@ -5,6 +5,8 @@ import json
 import pytest
 
 from engine.plan import Plan
+from operations.checks.quotas import Quota, needs_of
+from operations.plan import StackPlan
 from rehearsal.fakes.cloud import NODE_POOL
 from rehearsal.session import Rehearsal
 from tests import plans
@@ -39,6 +41,18 @@ def test_the_pool_has_machines_only_by_requests_and_never_more_than_the_job_need
     # GKE refuses repairs, a reservation, and an end that the request states.
     assert pool["management"]["autoRepair"] is False
     assert pool["nodeConfig"]["flexStart"] is True
+    assert pool["nodeConfig"]["diskType"] == "hyperdisk-balanced"
+    # Their quota, and not that of persistent disks.
+    needs = needs_of(
+        StackPlan(
+            stack="a4-accelerate",
+            project="my-project",
+            region="us-central1",
+            configuration={},
+            resources=tuple(plan.resources),
+        )
+    )
+    assert needs[Quota(metric="hdb_total_gb")] == 2 * pool["nodeConfig"]["diskSizeGb"]
     assert pool["nodeConfig"]["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
     assert "maxRunDuration" not in pool["nodeConfig"]
 
