@@ -12,6 +12,7 @@ from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
 from maxtext_driver.recipe import Recipe
+from maxtext_driver.rows import check_rows
 from maxtext_driver.run_folder import STOP, Placement, RunFolder
 from maxtext_driver.worker import train_on_worker
 from shared.errors import InputError, PassingError
@@ -28,8 +29,9 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
     started again here. A SIGTERM to this process, as from `ray job stop`, ends the run.
 
     Raises:
-        InputError: The slice has another number of hosts, or the run another recipe or slice. This is checked
-            before any worker is requested. Or a worker found that the input is wrong.
+        InputError: The slice has another number of hosts, the run another recipe or slice, or its rows cannot
+            be trained. This is checked before any worker is requested. Or a worker found that the input is
+            wrong.
         PassingError: The workers failed.
     """
     scaling = _scaling(placement)
@@ -38,6 +40,8 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
     if ended is not None and not (run.finished() and to_export):
         return ended
     recipe = run.pinned(recipe)
+    if not run.finished():
+        run.first_access(lambda: check_rows(recipe))
     prepare_environment()
     ray.init(ignore_reinit_error=True)
     (run.path / STOP).unlink(missing_ok=True)
