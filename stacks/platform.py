@@ -99,7 +99,6 @@ class StackContext:
         self,
         bucket: BucketTopic,
         writers: Mapping[str, Identity],
-        readers: Mapping[str, Identity] | None = None,
         *,
         hierarchical: bool = False,
         soft_delete_days: int = 7,
@@ -114,7 +113,6 @@ class StackContext:
                     # Another stack's runs are in another folder.
                     folder=pulumi.get_stack(),
                     writers=writers,
-                    readers=readers or {},
                 ),
             )
         return Bucket(
@@ -124,7 +122,6 @@ class StackContext:
                 location=self.region,
                 labels=self.labels,
                 writers=writers,
-                readers=readers or {},
                 force_destroy=bucket.force_destroy,
                 soft_delete_days=soft_delete_days,
                 hierarchical=hierarchical,

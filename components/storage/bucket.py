@@ -16,8 +16,13 @@ from components.identity.identity import Identity, ServiceAccount
 # objectUser reads, writes and deletes objects. objectViewer only reads them. legacyBucketReader
 # reads the bucket's metadata, which client libraries and gcsfuse request first.
 _METADATA_ROLE: Final = "roles/storage.legacyBucketReader"
-_WRITER_ROLES: Final = {"objects": "roles/storage.objectUser", "metadata": _METADATA_ROLE}
-_READER_ROLES: Final = {"objects": "roles/storage.objectViewer", "metadata": _METADATA_ROLE}
+_WRITER: Final = "roles/storage.objectUser"
+_READER: Final = "roles/storage.objectViewer"
+# What `up` writes, and nobody else: the code of Cloud Run, rows from the user's disk, scripts of nodes. A
+# training only reads these, so that what runs in it cannot change what runs next.
+_UPLOADS: Final = ("code/", "data/", "nodes/")
+# A role, and the condition under which its holder has it.
+_Role = tuple[str, pulumi.Output[str] | None]
 # Google's own agent of GKE, whose address contains the project's number: assumption number-in-agent.
 _AGENT_OF: Final = "container.googleapis.com"
 
@@ -80,54 +85,72 @@ class Storage(Component[A]):
             **self.removal,
         }
 
-    def let_read(self, name: str, user: str, identity: Identity) -> list[pulumi.Resource]:
-        """Declares that one more identity can read objects, and returns what its workload must wait for.
+    def let_read(self, name: str, user: str, identity: Identity, *folders: str) -> list[pulumi.Resource]:
+        """Declares that one more identity can read folders, and returns what its workload must wait for.
 
         Args:
             name: Logical name of the scenario.
             user: Part of the bindings' names, such as `serving`.
+            folders: Folders in the place of the runs, without a slash at either end.
         """
-        return self._granted(name, {}, {user: identity})
+        inside = self._inside(*(f"{self.prefix}{folder}/" for folder in folders))
+        return self._granted(name, user, identity, {"objects": (_READER, inside)})
+
+    def _accesses(
+        self, name: str, writers: Mapping[str, Identity], readers: Mapping[str, Identity] = {}
+    ) -> list[pulumi.Resource]:
+        """Declares the bindings of those who write and of those who only read."""
+        whole = self._inside(self.prefix, *self.more_prefixes) if self.prefix else None
+        uploads = self._inside(*(f"{self.prefix}{folder}" for folder in _UPLOADS))
+        written = uploads.apply("!({})".format)
+        if whole:
+            written = pulumi.Output.concat("(", whole, ") && ", written)
+        access: list[pulumi.Resource] = []
+        for user, identity in writers.items():
+            roles = {"objects": (_WRITER, written), "uploads": (_READER, uploads)}
+            access += self._granted(name, user, identity, roles)
+        for user, identity in readers.items():
+            access += self._granted(name, user, identity, {"objects": (_READER, whole)})
+        return access
 
     def _granted(
-        self, name: str, writers: Mapping[str, Identity], readers: Mapping[str, Identity]
+        self, name: str, user: str, identity: Identity, roles: Mapping[str, _Role]
     ) -> list[pulumi.Resource]:
         """Declares the bindings. A binding has one member and leaves those of others alone.
 
-        With a folder the roles on objects end there. Names of objects can be listed in the whole bucket,
-        because no condition bounds a list. Metadata of the bucket comes with it.
+        Names of objects can be listed in the whole bucket, because no condition bounds a list. Metadata of
+        the bucket comes with it.
         """
+        bindings: Mapping[str, _Role] = {**roles, "metadata": (_METADATA_ROLE, None)}
         return [
             gcp.storage.BucketIAMMember(
                 f"{name}-{user}-{what}",
                 bucket=self.bucket_name,
                 role=role,
                 member=identity.iam_member(self.project_number),
-                condition=self._in_folder() if what == "objects" else None,
+                condition=gcp.storage.BucketIAMMemberConditionArgs(
+                    title="folder of the stack", expression=expression
+                )
+                if expression
+                else None,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for users, roles in ((writers, _WRITER_ROLES), (readers, _READER_ROLES))
-            for user, identity in users.items()
-            for what, role in roles.items()
+            for what, (role, expression) in bindings.items()
         ]
 
-    def _in_folder(self) -> gcp.storage.BucketIAMMemberConditionArgs | None:
-        """The condition that an object is in a folder of this stack. None where it has the whole bucket.
+    def _inside(self, *prefixes: str) -> pulumi.Output[str]:
+        """The condition that the name of an object or a folder begins with one of these.
 
         In a bucket with real folders these are resources too (assumption folder-in-condition).
         """
-        if not self.prefix:
-            return None
         inside = [
             pulumi.Output.concat(
                 'resource.name.startsWith("projects/_/buckets/', self.bucket_name, f'/{kind}/{prefix}")'
             )
-            for prefix in (self.prefix, *self.more_prefixes)
+            for prefix in prefixes
             for kind in ("objects", "folders")
         ]
-        return gcp.storage.BucketIAMMemberConditionArgs(
-            title="folder of the stack", expression=pulumi.Output.all(*inside).apply(" || ".join)
-        )
+        return pulumi.Output.all(*inside).apply(" || ".join)
 
 
 class BucketArgs(Args):
@@ -140,7 +163,6 @@ class BucketArgs(Args):
             `pulumi destroy` fails before it deletes anything.
         soft_delete_days: Days for which Google keeps what was deleted or overwritten, and bills it: 0 for
             not at all, or 7 to 90.
-        readers: Identities that can only read objects, keyed like `writers`.
         hierarchical: Whether the bucket has real folders. Renaming a real folder is a single step, which
             checkpoints written through a mount need. It cannot be changed later.
         bucket_name: Fixed name, unique among all buckets at Google. By default Pulumi generates a name.
@@ -153,7 +175,6 @@ class BucketArgs(Args):
     writers: Mapping[str, Identity]
     force_destroy: bool
     soft_delete_days: int
-    readers: Mapping[str, Identity] = field(default_factory=dict)
     hierarchical: bool = False
     bucket_name: str | None = None
     kms_key: str | None = None
@@ -189,7 +210,7 @@ class Bucket(Storage[BucketArgs]):
         self.bucket_name = bucket.name
         self.name_in_command = PartlyKnown(bucket.name, args.bucket_name)
         self.project_number = bucket.project_number.apply(str)
-        self.access = self._granted(name, args.writers, args.readers)
+        self.access = self._accesses(name, args.writers)
         if not args.force_destroy:
             self.removal = {"destroyAll": DESTROY_ALL, "destroyAllButBucket": KEEP_BUCKET}
 
@@ -230,7 +251,7 @@ class ExistingBucket(Storage[ExistingBucketArgs]):
         pods = [account.access for account in accounts if isinstance(account, ServiceAccount)]
         if pods:
             self.project_number = self._number_of(name, args.project, pods)
-        self.access = self._granted(name, args.writers, args.readers)
+        self.access = self._accesses(name, args.writers, args.readers)
 
     def _number_of(
         self, name: str, project: pulumi.Input[str], depends_on: list[pulumi.Resource]

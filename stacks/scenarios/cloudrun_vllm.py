@@ -151,7 +151,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     server = None
     if settings.serve == "run":
         server = _account(stack, "serve", "vLLM service of", settings.serving_account)
-    bucket = stack.bucket(settings.bucket, {"finetune": trainer}, {"serve": server} if server else {})
+    bucket = stack.bucket(settings.bucket, {"finetune": trainer})
     tokens = declare_tokens(stack, training.tokens, readers={"finetune": trainer.member})
     token_access = list(chain.from_iterable(token.access for token in tokens))
     code = _code(stack, training, bucket)
@@ -189,7 +189,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     service = None
     if server:
         folder = BucketFolder(bucket=bucket.bucket_name, folder=f"{bucket.prefix}{run}")
-        wait_for = [job.finished, *egress, *bucket.access, *stack.mirrored]
+        access = bucket.let_read(stack.name, "serve", server, run)
+        wait_for = [job.finished, *egress, *access, *stack.mirrored]
         service = _service(stack, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
     monitoring = _monitoring(stack, job, service)
     return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}

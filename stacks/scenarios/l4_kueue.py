@@ -233,7 +233,9 @@ def _server(
         f"{stack.name}-serving", ServiceAccountArgs(namespace=platform.namespace, account_name=account_name)
     )
     bucket = platform.bucket
-    access = bucket.let_read(stack.name, "serving", account)
+    # The base model of an adapter and the copy of a model of the Hub are in `weights`.
+    folders = ("weights", run) if settings.serve == "run" else ("weights",)
+    access = bucket.let_read(stack.name, "serving", account, *folders)
     if settings.serve == "run":
         folder = f"{bucket.prefix}{run}"
         own_run = declare_served_run(

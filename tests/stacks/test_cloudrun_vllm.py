@@ -52,7 +52,12 @@ def test_the_job_writes_to_the_bucket_and_the_service_only_reads(standing: Rehea
         roles.setdefault(grant.inputs["member"], set()).add(grant.inputs["role"])
     job, service = map(account_of, (task(plan), revision(plan)))
     assert roles == {
-        job: {"roles/storage.objectUser", "roles/storage.legacyBucketReader"},
+        # It only reads its code.
+        job: {
+            "roles/storage.objectUser",
+            "roles/storage.objectViewer",
+            "roles/storage.legacyBucketReader",
+        },
         service: {"roles/storage.objectViewer", "roles/storage.legacyBucketReader"},
     }
     assert [grant.inputs["member"] for grant in plans.of_type(plan, ":SecretIamMember")] == [job]

@@ -4,6 +4,7 @@ import re
 
 from engine.plan import Plan
 from tests import plans
+from tests.stacks.bucket_roles import KINDS, holds
 from tests.stacks.invariants.life import KEY, TOKEN, Life
 
 # Roles that Google grants only on a whole project, with the end of the names of their bindings.
@@ -43,6 +44,31 @@ def test_only_accounts_that_the_stacks_own_workloads_run_as_reach_its_buckets(st
         member = grant.inputs["member"]
         is_pod = member.rpartition("/subject/")[2] in pods
         assert is_pod or member.removeprefix("serviceAccount:") in accounts
+
+
+def test_a_training_reads_what_up_writes_into_its_bucket_and_cannot_change_it(standing: Plan) -> None:
+    grants = [grant.inputs for grant in plans.of_type(standing, ":BucketIAMMember")]
+    writing = [grant for grant in grants if grant["role"] == "roles/storage.objectUser"]
+    for grant in writing:
+        bucket, member = grant["bucket"], grant["member"]
+        uploads = [item.inputs for item in plans.of_type(standing, ":BucketObject")]
+        names = [str(item["name"]) for item in uploads if item["bucket"] == bucket]
+        for name in (*names, "code/a/b.py", "data/sha256-a/rows.jsonl", "nodes/script.sh"):
+            assert not any(holds(grant, bucket, name, kind) for kind in KINDS), name
+            reading = [other for other in grants if (other["bucket"], other["member"]) == (bucket, member)]
+            assert any("object" in other["role"] and holds(other, bucket, name) for other in reading), name
+        for name in ("a-run/COMPLETE.json", "weights/team/model", "code", "codes/a"):
+            assert all(holds(grant, bucket, name, kind) for kind in KINDS), name
+
+
+def test_a_server_reads_its_model_and_no_rows_of_the_training(standing: Plan) -> None:
+    grants = [grant.inputs for grant in plans.of_type(standing, ":BucketIAMMember")]
+    trainers = {grant["member"] for grant in grants if grant["role"] == "roles/storage.objectUser"}
+    for grant in grants:
+        bucket = grant["bucket"]
+        if grant["role"] == "roles/storage.objectViewer" and trainers and grant["member"] not in trainers:
+            is_of_runs = any(other["bucket"] == bucket for other in grants if other["member"] in trainers)
+            assert not (is_of_runs and holds(grant, bucket, "data/sha256-a/rows.jsonl"))
 
 
 def test_no_account_of_another_stacks_cluster_reaches_its_buckets(stack: str, standing: Plan) -> None:
