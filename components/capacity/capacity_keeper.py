@@ -26,7 +26,7 @@ class CapacityKeeperArgs(Args):
         kueue: Kueue, in whose namespace the keeper runs.
         namespace: Namespace of the jobs.
         queue: Name of their queue.
-        image: An image with Python.
+        image: An image with Python. The keeper needs no library, and has a token of the API server.
         minutes: Time for which each capacity is tried, by the name of its flavor and in their order.
         depends_on: The queue with the flavors.
     """
@@ -62,6 +62,7 @@ class CapacityKeeper(Component[CapacityKeeperArgs]):
             create("-jobs-access", namespace.inside(self, [jobs, account]), both),
             create("-flavors-access", inside(self, [flavors, account]), homes),
         ]
+        policy = create("-network", home.inside(self), homes)
         code = TrainingCode(
             f"{name}-capacity-keeper",
             TrainingCodeArgs(namespace=home, packages=[_PACKAGE], recipe={}),
@@ -69,5 +70,5 @@ class CapacityKeeper(Component[CapacityKeeperArgs]):
         )
         tried = [f"--try={capacity}={minutes}" for capacity, minutes in args.minutes.items()]
         holes = {**both, "queue": args.queue, "image": args.image.uri, "tried": tried, "code": code.volume}
-        needed = [*rights, code.access, *args.kueue.cluster.pulls, *args.depends_on]
+        needed = [*rights, policy, code.access, *args.kueue.cluster.pulls, *args.depends_on]
         self.access: pulumi.Resource = create("", home.running_in(self, needed), holes)

@@ -23,6 +23,12 @@ _BASE: Final = re.compile(r"^ARG BASE=(\S+)$", re.MULTILINE)
 _ALWAYS_IGNORED: Final = "**/__pycache__"
 
 
+def base_image(folder: Path) -> str:
+    """The image that `ARG BASE` of a folder's Dockerfile names. Empty without such a line."""
+    base = _BASE.search((folder / "Dockerfile").read_text())
+    return base[1] if base else ""
+
+
 class BuildContext:
     """The files of a folder with a Dockerfile, except those that its `.dockerignore` leaves out.
 
@@ -40,8 +46,7 @@ class BuildContext:
     def __init__(self, folder: Path, texts: Mapping[str, str] | None = None) -> None:
         if not (folder / "Dockerfile").is_file():
             raise ValueError(f"{folder} has no Dockerfile to build an image from")
-        base = _BASE.search((folder / "Dockerfile").read_text())
-        self.base = base[1] if base else ""
+        self.base = base_image(folder)
         ignore = folder / ".dockerignore"
         lines = ignore.read_text().splitlines() if ignore.is_file() else []
         patterns = [_ALWAYS_IGNORED, *(line for line in lines if not line.startswith("#"))]

@@ -42,7 +42,7 @@ KUEUE: Final = GoModule(
         }
     },
 )
-_HELM: Final = GoModule(
+HELM: Final = GoModule(
     folder="helm", minutes=1, module="helm.sh/helm/v3", commands={"helm": "helm.sh/helm/v3/cmd/helm"}
 )
 KUBERAY: Final = GoModule(
@@ -61,4 +61,4 @@ PROMETHEUS: Final = GoModule(
     # Only targets that its configuration names. The other kinds are most of the program.
     tags="remove_all_sd",
 )
-MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, _HELM, KUBERAY)
+MODULES: Final = (_KWOK, _ETCD, _KUBERNETES, KUEUE, HELM, KUBERAY)

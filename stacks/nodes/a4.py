@@ -168,7 +168,7 @@ def place_on_a4(
     run_hours: int | None = None,
 ) -> Placement:
     """Declares what the pods of a job need to get their nodes. For the arguments see `QueuedJob`."""
-    job = QueuedJob(framework=framework, image=platform.image, run_hours=run_hours)
+    job = QueuedJob(framework=framework, run_hours=run_hours)
     return nodes.place(stack, platform, job, _needs_of_transport(stack, capacity, platform))
 
 

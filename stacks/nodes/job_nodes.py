@@ -133,6 +133,6 @@ class JobNodes:
                 quota={resource: str(self.pods * number) for resource, number in in_a_pod.items()},
             ),
         )
-        keeper = declare_keeper(stack, platform, kueue, queue, job.image, minutes)
+        keeper = declare_keeper(stack, platform, kueue, queue, minutes)
         classes = declare_classes(stack, platform, self.chain.classes(self.machine), needs)
         return Placement.in_queue(platform, queue, [*classes, *queue.access, keeper], needs.pods)

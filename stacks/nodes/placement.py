@@ -10,7 +10,6 @@ from components.base.pod_patch import PodPatch
 from components.capacity.capacity_chain import NodeClass
 from components.capacity.compute_class import ComputeClass, ComputeClassArgs
 from components.capacity.node_needs import NodeNeeds
-from components.image.image import Image
 from components.queue.queue import Queue
 from stacks.monitoring import QUEUE
 from stacks.platform import GkePlatform, StackContext
@@ -29,12 +28,10 @@ class QueuedJob:
 
     Args:
         framework: Its kind, as Kueue's configuration names it.
-        image: Its image, whose Python the keeper runs on.
         run_hours: Hours that it may train. None means no limit.
     """
 
     framework: str
-    image: Image
     run_hours: int | None = None
 
 

@@ -5,16 +5,26 @@ from collections.abc import Mapping, Sequence
 import pulumi
 
 from components.capacity.capacity_keeper import CapacityKeeper, CapacityKeeperArgs
+from components.cloud_build.context import base_image
 from components.image.image import Image
 from components.queue.kueue import Kueue, KueueArgs
 from components.queue.queue import Queue
 from stacks import pins
-from stacks.platform import GkePlatform, StackContext
+from stacks.platform import WORKLOADS, GkePlatform, StackContext
 
 
 def images_of_kueue(stack: StackContext) -> list[Image]:
-    """The images that the nodes of a cluster with Kueue pull for it."""
-    return [stack.reachable(Image.parse(stack.project.mirrored(pins.KUEUE_IMAGE)))]
+    """The images that the nodes of a cluster with Kueue pull for it and for the keeper of its queue."""
+    return [_reachable(stack, pins.KUEUE_IMAGE), keeper_image(stack)]
+
+
+def keeper_image(stack: StackContext) -> Image:
+    """The base of the training image, without the packages of the training."""
+    return _reachable(stack, base_image(WORKLOADS / "finetune"))
+
+
+def _reachable(stack: StackContext, uri: str) -> Image:
+    return stack.reachable(Image.parse(stack.project.mirrored(uri)))
 
 
 def declare_keeper(
@@ -22,15 +32,17 @@ def declare_keeper(
     platform: GkePlatform,
     kueue: Kueue,
     queue: Queue,
-    image: Image,
     minutes: Mapping[str, int],
 ) -> pulumi.Resource:
-    """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`."""
+    """Declares the keeper of a queue's capacities, for which its jobs wait. See `CapacityKeeperArgs`.
+
+    It runs the base of the training image, because a package of the training must not get its token.
+    """
     args = CapacityKeeperArgs(
         kueue=kueue,
         namespace=platform.namespace,
         queue=queue.queue_name,
-        image=image,
+        image=keeper_image(stack),
         minutes=minutes,
         depends_on=queue.access,
     )

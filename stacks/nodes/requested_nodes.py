@@ -13,7 +13,7 @@ from components.queue.node_requests import QUEUED_NODES, NodeRequests, NodeReque
 from components.queue.queue import Queue, QueueArgs
 from components.queue.request_kind import RequestKind, RequestKindArgs
 from stacks.nodes.placement import QUEUE_NAME, START_MINUTES, UNCOUNTED, Placement, QueuedJob
-from stacks.nodes.queue import declare_keeper, declare_kueue
+from stacks.nodes.queue import declare_keeper, declare_kueue, keeper_image
 from stacks.platform import GkePlatform, StackContext
 
 _FLAVOR: Final = "queued-flex-start"
@@ -58,7 +58,7 @@ def request_nodes(
     )
     kind = RequestKind(
         stack.name,
-        RequestKindArgs(namespace=platform.namespace, image=job.image, depends_on=[pool.ready]),
+        RequestKindArgs(namespace=platform.namespace, image=keeper_image(stack), depends_on=[pool.ready]),
     )
     kueue = declare_kueue(
         stack,
@@ -82,5 +82,5 @@ def request_nodes(
             requests=requests,
         ),
     )
-    keeper = declare_keeper(stack, platform, kueue, queue, job.image, {_FLAVOR: _LOST_MINUTES})
+    keeper = declare_keeper(stack, platform, kueue, queue, {_FLAVOR: _LOST_MINUTES})
     return Placement.in_queue(platform, queue, depends_on=[pool.ready, *queue.access, keeper])

@@ -215,7 +215,7 @@ def _queue(
     )
     if not minutes:
         return queue, []
-    return queue, [declare_keeper(stack, platform, kueue, queue, platform.image, minutes)]
+    return queue, [declare_keeper(stack, platform, kueue, queue, minutes)]
 
 
 def _server(

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from engine.plan import Plan
+from engine.plan import Plan, Planned
+from engine.project import ROOT
 from tests import plans
 from tests.stacks.configuration import A4_RAY, L4_KUEUE, TPU_MAXTEXT, by_scenario, load, problems
 
 TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
+REGISTRY = "us-central1-docker.pkg.dev/mirror-project/images"
 LIST = '["reservation", "flexStart", "spot"]'
 STACKS = plans.stacks_with("capacity.minutes", "capacity.zone")
 # With two nodes.
@@ -174,6 +176,34 @@ def test_one_word_stays_a_label_of_the_pods_without_a_class_or_a_queue() -> None
 def test_a_server_of_a_list_chooses_a_class() -> None:
     plan = plans.shipped("serve", capacity_type='["onDemand", "flexStart", "spot"]')
     assert kinds_of(rules_of(plan)["accelerators"]) == ["flexStart", "spot"]
+
+
+def keeper_of(plan: Plan) -> Planned:
+    (keeper,) = (item for item in plans.of_type(plan, ":Deployment") if "capacity-keeper" in item.name)
+    return keeper
+
+
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
+def test_the_keeper_runs_no_package_of_the_training_and_is_reached_by_nobody(stack: str) -> None:
+    plan = on_two_nodes(stack)
+    keeper = keeper_of(plan)
+    pod = keeper.inputs["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert f"ARG BASE={container['image']}\n" in (ROOT / "workloads/finetune/Dockerfile").read_text()
+    (policy,) = (item for item in plans.of_type(plan, ":NetworkPolicy") if "capacity-keeper" in item.name)
+    assert policy.inputs["metadata"]["namespace"] == "kueue-system"
+    spec = policy.inputs["spec"]
+    assert spec["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert (spec["policyTypes"], spec.get("ingress")) == (["Ingress", "Egress"], None)
+    assert spec["egress"] == [{"ports": [{"protocol": "TCP", "port": 443}]}]
+    assert policy in plans.awaited(plan, keeper)
+
+
+def test_its_image_comes_from_the_registry_of_the_settings() -> None:
+    plan = plans.shipped("l4-kueue", capacity_type='["spot", "flexStart"]', registry=REGISTRY)
+    (container,) = keeper_of(plan).inputs["spec"]["template"]["spec"]["containers"]
+    assert container["image"].startswith(f"{REGISTRY}/library/python:3.12-slim-bookworm@sha256:")
+    assert [item for item in plan.resources if item.name.endswith("-nodes-pull-images")]
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
