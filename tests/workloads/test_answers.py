@@ -227,6 +227,27 @@ def test_a_run_that_is_killed_while_it_answers_trains_no_step_again(
     assert complete(store / path.stem)["before"] == shown(store / path.stem)[0] == shown(store / "mine")[0]
 
 
+def test_rows_with_replies_of_one_length_are_answered_together_and_written_in_their_order(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from finetune.run import answers as module
+
+    batches, replies = list[list[int]](), module.Answers._replies
+
+    def noted(self: module.Answers, model: Any, rows: list[dict[str, Any]]) -> list[str]:
+        batches.append([len(row["completion"][-1]["content"]) for row in rows])
+        return replies(self, model, rows)
+
+    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(module.Answers, "_replies", noted)
+    path = recipe(tiny, tmp_path, "mine", rows=5, every_steps=None, before=False)
+    assert main(run(path, "mine")) == 0
+    lengths = [length for batch in batches for length in batch]
+    assert lengths == sorted(lengths) and len(lengths) == 5
+    in_order = [len(answer["wanted"]) for answer in answers(tmp_path / "mine")]
+    assert sorted(in_order) == lengths and in_order != lengths
+
+
 def test_rows_with_pictures_are_asked_with_their_pictures(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ class Answers(TrainerCallback):
         """`processor` asks as the rows are trained, and `published` is the base model's directory."""
         self._recipe, self._run, self._progress, self._limit = recipe, run, progress, limit
         self._rows = rows.select(range(min(recipe.evaluation.rows, len(rows))))
+        self._lengths = [len(str(row["completion"][-1]["content"])) for row in self._rows]
         self.before: dict[str, float] | None = None
         # The trainer's evaluation. It exists after its callbacks.
         self.evaluate: Callable[[], dict[str, float]] | None = None
@@ -108,18 +109,17 @@ class Answers(TrainerCallback):
         Args:
             examples: Number of answers to print.
         """
-        start, state, count = time.monotonic(), PartialState(), len(self._rows)
-        share = ceil(count / state.num_processes)
-        # Each rank answers equally many rows: the ranks of a sharded model need each other in every step. At
-        # the end some answer the last row again.
-        own_rows = [min(share * state.process_index + at, count - 1) for at in range(share)]
-        answers: list[dict[str, Any]] = []
+        start, own_rows = time.monotonic(), self._rows_of_this_rank()
+        own_answers: list[tuple[int, dict[str, Any]]] = []
         with gathered_for_answers(model, compute_dtype(self._recipe.model)):
-            for first in range(0, share, BATCH):
-                rows = self._rows.select(own_rows[first : first + BATCH])
-                answers += map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
+            for first in range(0, len(own_rows), BATCH):
+                numbers = own_rows[first : first + BATCH]
+                rows = self._rows.select(numbers)
+                judged = map(self._judged, rows, rows.with_format(None), self._replies(model, [*rows]))
+                own_answers += zip(numbers, judged, strict=True)
                 self._limit.progress()
-        answers = list(chain.from_iterable(gather_object([answers])))[:count]
+        by_row = dict(chain.from_iterable(gather_object([own_answers])))
+        answers = [by_row[number] for number in sorted(by_row)]
         figures = _figures([answer["score"] for answer in answers])
         if self._progress:
             lines = (json.dumps(answer, ensure_ascii=False) for answer in answers)
@@ -128,6 +128,19 @@ class Answers(TrainerCallback):
             for answer in answers[:examples]:
                 print(f"  answer {in_one_line(answer['reply'])}, expected {in_one_line(answer['wanted'])}")
         return figures
+
+    def _rows_of_this_rank(self) -> list[int]:
+        """Numbers of the rows that this rank answers.
+
+        Rows that are answered together have replies of about the same length, on each rank and on all. A
+        batch goes on until its longest reply ends. The ranks answer equally many rows, because those of a
+        sharded model need each other in every step. At the end some answer the last row again.
+        """
+        state = PartialState()
+        by_length = sorted(range(len(self._rows)), key=lambda number: self._lengths[number])
+        share = ceil(len(by_length) / state.num_processes)
+        again = share * state.num_processes - len(by_length)
+        return (by_length + by_length[-1:] * again)[state.process_index :: state.num_processes]
 
     def _loss(self) -> dict[str, float]:
         """The loss on the held-out rows. The state of the random generators stays."""
