@@ -1,6 +1,5 @@
 """The topics of a training: its image, and its recipe with tokens and limits."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from functools import cached_property
@@ -20,6 +19,7 @@ from stacks.settings.project import REGION, AccountAddress, Project
 from stacks.training.fit import Fit
 from stacks.training.packages import REQUIREMENTS, with_packages
 from stacks.training.recipe import RECIPE, RecipeSet, check_name, file_of, name_of, read_recipe
+from stacks.training.rows import uploads
 from workloads.finetune.settings.recipe import STORAGE, Recipe, load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
@@ -291,9 +291,12 @@ class FineTuning(ConfigModel):
     # Read several times, and a file of rows may be large.
     @cached_property
     def data_files(self) -> dict[str, Path]:
-        """Files with rows on this disk, by their names in the stack's bucket."""
-        paths = map(Path, self._files_on_disk)
-        return {f"data/sha256-{_digest(path)}/{path.name}": path for path in paths}
+        """Files with rows on this disk, and their pictures, by their names in the stack's bucket."""
+        data = self.trained_recipe.data
+        files: dict[str, Path] = {}
+        for path in map(Path, self._files_on_disk):
+            files |= uploads(path, data.picture_paths(path))
+        return files
 
     @property
     def tokens(self) -> dict[type[Token], SecretStr | None]:
@@ -341,8 +344,3 @@ def limits(max_run_hours: int | None, idle_minutes: int) -> list[str]:
     """A trainer's arguments for its limits. 0 and None mean none."""
     options: Mapping[str, Any] = {"--max-run-hours": max_run_hours, "--idle-minutes": idle_minutes}
     return [f"{option}={limit}" for option, limit in options.items() if limit]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

@@ -21,6 +21,7 @@ from finetune.model.loading import (
 )
 from finetune.rows import day
 from finetune.rows.data import check_data, load_conversations, settle_for
+from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
@@ -106,6 +107,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         day.line(tokenizer, day.today()),
     ]
     print(*filter(None, about), sep="\n", end="\n" * any(about))
+    check_pictures(recipe.data, rows, processor)
     training, prefix = recipe.training, []
     if pictures:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]

@@ -67,6 +67,11 @@ def _of_text(value: str) -> Any:
     return value or None
 
 
+def is_below(picture: Any) -> bool:
+    """Whether a picture is the path of a file below the folder of its rows."""
+    return isinstance(picture, str) and not picture.startswith("/") and ".." not in picture.split("/")
+
+
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=False)

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from finetune.forms.columns import RowError
 from finetune.forms.turns import TEXT
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, first_columns, reading, sources_of
@@ -158,5 +159,13 @@ def _as_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[
     if data.tools:
         columns["tools"] = [row["tools"] for row in read]
     if data.image:
-        columns["images"] = [[decode(picture) for picture in pictures] for pictures in rows["pictures"]]
+        columns["images"] = [[_decoded(picture) for picture in pictures] for pictures in rows["pictures"]]
     return columns
+
+
+def _decoded(picture: dict[str, Any]) -> Any:
+    try:
+        return decode(picture)
+    except RowError as error:
+        # It was whole when the run looked at the rows.
+        raise InputError(str(error)) from error

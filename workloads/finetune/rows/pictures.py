@@ -27,7 +27,11 @@ def decode(picture: Mapping[str, Any]) -> "Image":
             return _in_8_bits(upright).convert("RGB")
     except FileNotFoundError:
         raise RowError(MISSING, f"there is no picture {picture['path']}") from None
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+    except UnidentifiedImageError:
+        raise RowError(
+            MISSING, f"the picture {picture['path'] or 'of the row'} is in no known format"
+        ) from None
+    except (Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
         name = picture["path"] or "of the row"
         raise RowError(MISSING, f"the picture {name} cannot be decoded: {one_line(error)}") from None
 

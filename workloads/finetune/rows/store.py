@@ -86,7 +86,9 @@ def _write(data: Data, sources: list[Source], target: Path) -> tuple[int, list[U
 
     picture = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
     fields = [("at", pyarrow.int64()), ("thinks", pyarrow.bool_()), ("row", pyarrow.large_string())]
-    schema = pyarrow.schema([*fields, *([("pictures", pyarrow.list_(picture))] if data.image else [])])
+    schema = pyarrow.schema(
+        [*fields, *([("many", pyarrow.int64()), ("pictures", pyarrow.list_(picture))] if data.image else [])]
+    )
     reader, unusable = Reader(data), list[Unusable]()
     with (
         pyarrow.OSFile(str(target), "wb") as sink,
@@ -109,7 +111,7 @@ def checked(row: "list[dict[str, Any]] | Unusable") -> "list[dict[str, Any]] | U
     if isinstance(row, Unusable):
         return row
     try:
-        for picture in row[0]["pictures"]:
+        for picture in row[-1]["pictures"]:
             decode(picture)
     except RowError as error:
         return Unusable(at=row[0]["at"], reason=error.reason, detail=str(error))
@@ -172,9 +174,10 @@ class Reader:
             return [kept | {"row": _json(read, len(read.turns), values)}]
         pictures = [_picture(picture, source.folder) for picture in read.pictures]
         ends = [end for end, turn in enumerate(read.turns, start=1) if is_trained(turn)]
+        shown = [pictures[: _places(read, end)] for end in ends]
         return [
-            kept | {"row": _json(read, end, values), "pictures": pictures[: _places(read, end)]}
-            for end in ends
+            kept | {"row": _json(read, end, values), "many": len(part), "pictures": part}
+            for end, part in zip(ends, shown, strict=True)
         ]
 
 

@@ -32,6 +32,7 @@ from finetune.results.result import check_result, load_trained, publish_result
 from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
+from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import PrefixedBatch, split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import PictureBatch, first_row, to_tokens
@@ -107,12 +108,8 @@ def _train(
     prepared = _prepare(recipe, rows)
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
-    step, processes, is_first = (
-        newest.step if newest else 0,
-        arguments.world_size,
-        arguments.process_index == 0,
-    )
-    progress = _show_start(recipe, run, published, rows, prepared, processes, step) if is_first else None
+    step, size, is_first = newest.step if newest else 0, arguments.world_size, arguments.process_index == 0
+    progress = _show_start(recipe, run, published, rows, prepared, size, step) if is_first else None
     saves = SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume)
     callbacks += [progress, saves] if progress else [saves]
     if patience := recipe.training.early_stopping_patience:
@@ -240,6 +237,7 @@ class _Prepared:
 def _prepare(recipe: Recipe, rows: Dataset) -> _Prepared:
     model, pictures = recipe.model, recipe.data.image is not None
     processor = load_processor(model.name, pictures, model.revision, model.chat_template)
+    check_pictures(recipe.data, rows, processor)
     return _Prepared(processor, settle_for(recipe.data, rows, processor))
 
 

@@ -1,6 +1,7 @@
 """The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -16,9 +17,11 @@ from pydantic import (
     model_validator,
 )
 
+from finetune.forms.columns import RowError
 from finetune.forms.conversation import Conversation, read_row
 from finetune.forms.known import no_column
-from finetune.forms.reading import NAMES, read_rows
+from finetune.forms.pictures import is_below
+from finetune.forms.reading import NAMES, FileError, read_rows
 from finetune.settings.contradictions import with_fields
 from finetune.settings.templates import TemplateName
 
@@ -34,6 +37,8 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
 
 
+# What follows the name of a file of rows in the name of the archive with its pictures, which is beside it.
+PICTURES = ".pictures.zip"
 # A function of the user, in a file beside the recipe.
 RowFunction = Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
@@ -207,6 +212,19 @@ class Data(_Source):
         """What to say when rows have not all of the recipe's columns, empty if they have."""
         missing = [name for name in self.columns if name not in present and name not in self.optional]
         return no_column(missing, present) if missing else ""
+
+    def picture_paths(self, file: Path) -> list[str]:
+        """The pictures below the folder of a file of rows, which its rows name by their paths from there."""
+        if not self.image or file.suffix == ".parquet":
+            return []
+        paths = dict[str, None]()
+        with file.open("rb") as stream, suppress(FileError):
+            for row in read_rows(stream, file.name):
+                with suppress(RowError):
+                    paths.update(
+                        dict.fromkeys(path for path in self.conversation(row).pictures if is_below(path))
+                    )
+        return [path for path in paths if (file.parent / path).is_file()]
 
     def rows_in(self, content: bytes, name: str, *, whole: bool) -> Iterator[dict[str, Any]]:
         """The rows in a file, or in its beginning. Raises FileError, a ValueError, as a run does."""

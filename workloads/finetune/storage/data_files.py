@@ -1,9 +1,10 @@
 """The user's own files of rows, on a disk or in a bucket: downloaded, and known by their version."""
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
 
-from finetune.settings.sections import Data
+from finetune.settings.sections import PICTURES, Data
 from finetune.storage.folder import Folder
 from shared.errors import InputError
 from shared.files import written_whole
@@ -47,6 +48,21 @@ def _fetched(file: str, now: str) -> str:
 
     folder, target = Folder(file), Path(HF_DATASETS_CACHE, now.removeprefix("gs://"), Path(file).name)
     if not target.exists():
+        _fetch_pictures(f"{file}{PICTURES}", target.parent)
         with written_whole(target) as part:
             folder.first_access(lambda: folder.download("", part))
     return str(target)
+
+
+def _fetch_pictures(file: str, target: Path) -> None:
+    """Unpack the pictures of a file of rows, if they are beside it."""
+    folder = Folder(file)
+    if folder.first_access(folder.version) is None:
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    archive = target / PurePosixPath(file).name
+    with written_whole(archive) as part:
+        folder.first_access(lambda: folder.download("", part))
+    with ZipFile(archive) as opened:
+        opened.extractall(target)
+    archive.unlink()

@@ -1,0 +1,27 @@
+"""Rows of a user with pictures: what `up` uploads."""
+
+import json
+from pathlib import Path
+from zipfile import ZipFile
+
+from stacks.training.rows import uploads
+from workloads.finetune.settings.sections import Data
+
+
+def test_pictures_go_to_the_bucket_beside_their_rows_and_change_the_folder(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    names = ["img/0.png", "../1.png", "/2.png", "img/none.png", "data:image/png;base64,aGk="]
+    rows.write_text("".join(f"{json.dumps({'p': 'a', 'r': 'b', 'i': name})}\n" for name in names))
+    (tmp_path / "img").mkdir()
+    (tmp_path / "img/0.png").write_bytes(b"red")
+    data = Data(files=[str(rows)], prompt="{p}", fields={"p": "p"}, reply="r", image="i")
+    paths = data.picture_paths(rows)
+    assert paths == ["img/0.png"]
+    first, archive = uploads(rows, paths)
+    assert (Path(first).name, Path(archive).name) == ("rows.jsonl", "rows.jsonl.pictures.zip")
+    assert Path(first).parent == Path(archive).parent
+    with ZipFile(uploads(rows, paths)[archive]) as opened:
+        assert {name: opened.read(name) for name in opened.namelist()} == {"img/0.png": b"red"}
+    (tmp_path / "img/0.png").write_bytes(b"blue")
+    assert first not in uploads(rows, paths)
+    assert [*uploads(rows, [])] != [first]
