@@ -28,7 +28,7 @@ LOCK := $(CURDIR)/$(BIN)/uv pip compile --quiet --upgrade --universal --generate
 
 .DEFAULT_GOAL := help
 .PHONY: help has-python312 known-stack new-stack setup hooks preview clean \
-	rehearse rehearse-all rehearse-cluster rehearse-run \
+	rehearse rehearse-all rehearse-cluster rehearse-run can-run-pods \
 	test test-all test-near test-infrastructure test-training test-cluster test-pods test-pods-slow test-maxtext \
 	test-serving test-review \
 	check check-training check-maxtext provider-check format inventory docs changelog lock bench bench-training bench-gpu bench-serving gpu-fit tpu-compile
@@ -49,7 +49,10 @@ rehearse: known-stack .venv/.ready ## create and destroy STACK=... on the real e
 rehearse-cluster: known-stack .venv/.ready ## the same, its Kubernetes objects on a local control plane
 	@$(BIN)/python -m rehearsal "$$STACK" --cluster
 
-rehearse-run: known-stack .venv/.ready $(TRAINING)/.ready ## create STACK=..., run its pods' own commands on tiny models, destroy it
+can-run-pods: .venv/.ready # before the training environment, which is 8 GB
+	@$(BIN)/python -c "import sys; from rehearsal.pods.network import missing; sys.exit(missing() or 0)"
+
+rehearse-run: known-stack can-run-pods $(TRAINING)/.ready ## create STACK=..., run its pods' own commands on tiny models, destroy it
 	@$(BIN)/python -m rehearsal.running_pods "$$STACK"
 
 rehearse-all: .venv/.ready ## rehearse every stack
@@ -93,7 +96,7 @@ test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a 
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/control_plane --numprocesses 2 --dist loadfile
 
-test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
+test-pods: can-run-pods $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/pods -rs $(SLOW)
 

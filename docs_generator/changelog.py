@@ -1,4 +1,4 @@
-"""Prints what `up` does to stacks that an earlier release created: `make changelog TARGET=v0.1.0`.
+"""Prints what `up` does to stacks that an earlier release created: `make changelog TARGET=COMMIT`.
 
 The table comes from the plans of both versions, rehearsed without a cloud. `make preview` writes them.
 """

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+
+if not __package__:
+    # Python runs the folder `operations` by its path, from any other folder.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from engine.start import ready
 

@@ -1,5 +1,6 @@
 """What `make` reads in this folder is data."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,3 +23,11 @@ def test_the_name_of_a_stack_file_never_runs(name: str, tmp_path: Path) -> None:
     assert known.returncode == 2
     assert "no stack other; there are: mine\n" in known.stderr
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("target", ["rehearse-run", "test-pods"])
+def test_what_pods_need_is_asked_for_before_the_training_environment(target: str) -> None:
+    """The environment takes 8 GB and minutes."""
+    (line,) = re.findall(rf"(?m)^{target}:(.*)$", (ROOT / "Makefile").read_text())
+    needs = line.partition("##")[0].split()
+    assert needs.index("can-run-pods") < needs.index("$(TRAINING)/.ready")

@@ -29,7 +29,7 @@ KNOWN_ERRORS: Final = (
         package=KUBERNETES,
         sentence=r"gke-gcloud-auth-plugin.* not found",
         action="kubectl's plugin for GKE is missing: `gcloud components install gke-gcloud-auth-plugin`, "
-        "then `{again}`",
+        "or `apt-get install google-cloud-cli-gke-gcloud-auth-plugin`, then `{again}`",
     ),
     Remedy(
         sentence=r"invalid_rapt|invalid_grant|reauth related error|could not find default credentials"

@@ -44,6 +44,7 @@ UNTRIED: Final = {
     "mkdir",
     "mktemp",
     "rm",
+    "sudo",
     "tensorboard",
 }
 MAKEFILES: Final = "".join((ROOT / name).read_text() for name in ("Makefile", "pipelines.mk"))
