@@ -1,6 +1,7 @@
 """Reads from a bucket whether a training run is finished, and what a server must know about it."""
 
 import json
+import re
 from collections.abc import Mapping
 from copy import copy
 from typing import Any, Final, Protocol
@@ -22,6 +23,11 @@ _WEIGHTS: Final = ".safetensors"
 _FILLED: Final = 0.9
 # GB for the keys and values of a few requests.
 _CACHE_GB: Final = 2
+# Names and revisions of models. They become parts of addresses and of commands that people copy.
+_NAME: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_REVISION: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+# What a file raises that somebody else has written into the bucket.
+_ODD: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
 _RESTORE: Final = "restore the files, or train again"
 _NOT_GOOD: Final = "set serveNotGood to true if it is to be served all the same"
 
@@ -90,7 +96,12 @@ def result_of(props: Mapping[str, Any], files: RunFiles) -> dict[str, Any]:
     problem = complete.get("not_good")
     if problem and not props["serve_not_good"]:
         raise RunError(f"run {files.uri} is not good, {problem}", _NOT_GOOD)
-    return {**_served(props, files, record, complete), **_question_form(record)}
+    try:
+        return {**_served(props, files, record, complete), **_question_form(record)}
+    except _ODD as error:
+        what = f"{_RECORD}, {_MARKER} or a configuration of run {files.uri}"
+        reason = f"{what} is not what a training writes ({type(error).__name__})"
+        raise RunError(reason, _RESTORE) from None
 
 
 def _served(
@@ -108,17 +119,24 @@ def _question_form(record: Mapping[str, Any]) -> dict[str, str | bool]:
     """How the rows asked that the run was trained on. MaxText trains on texts, which ask nothing."""
     recipe = record.get("recipe", {})
     data = recipe.get("data") or {}
-    form = {"system": data.get("system") or "", "prompt": data.get("prompt") or ""}
+    form = {key: data.get(key) or "" for key in ("system", "prompt")}
+    if not all(isinstance(text, str) for text in form.values()):
+        raise TypeError("no text")
     texts = bool(data.get("text")) or "maxtext" in recipe
     return form | {"pictures": bool(data.get("image")), "texts": texts}
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any] | None:
     content = files.read(name)
+    if content is None:
+        return None
     try:
-        return None if content is None else json.loads(content)
-    except ValueError:
-        raise RunError(f"{files.uri}/{name} is no JSON", "name another run") from None
+        tree = json.loads(content)
+    except (ValueError, RecursionError):
+        tree = None
+    if not isinstance(tree, dict):
+        raise RunError(f"{files.uri}/{name} is no JSON object", "name another run")
+    return tree
 
 
 class _Bucket(RunFiles):
@@ -216,7 +234,10 @@ def _length(props: Mapping[str, Any], what: str, files: RunFiles, folder: str) -
         what, config, int(props["gpus"]), int(props["users_length"])
     ):
         raise RunError(reason, remedy)
-    return min(int(props["max_length"]), limits.positions_of(config) or int(props["max_length"]))
+    positions = limits.positions_of(config) or int(props["max_length"])
+    if positions < 1:
+        raise ValueError("no positions")
+    return min(int(props["max_length"]), positions)
 
 
 def _adapter(
@@ -260,6 +281,8 @@ def _base_folder(props: Mapping[str, Any], files: RunFiles, name: str, commit: s
     Raises:
         RunError: If it is not there, or too large for the server.
     """
+    if not _NAME.fullmatch(name) or (commit is not None and not _REVISION.fullmatch(commit)):
+        raise ValueError("no name of a model, or no revision")
     runs, slash, _ = props["run"].rpartition("/")
     folder = f"{runs}{slash}weights/{name}/{commit}"
     copied = files.in_folder(folder)

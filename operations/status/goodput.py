@@ -52,10 +52,19 @@ def read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | Non
         CallError: When the bucket cannot be read.
         OperationError: When a record is not what the trainers write.
     """
+    try:
+        return _read(files, lines)
+    except ODD_ANSWER:
+        raise OperationError(f"{files.run}: {_TIME} or {_RECORD} is not what the training writes") from None
+
+
+def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | None:
     kept = sum(line["seconds"] for line in lines if "seconds" in line and math.isfinite(line["seconds"]))
     trained = float(_json(files, _TIME).get("seconds") or 0)
     if not kept or not trained:
         return None
+    if not math.isfinite(trained):
+        raise ValueError("no time")
     record = _json(files, _RECORD)
     accelerators = int(record.get("workers") or 1)
     # A worker of MaxText is a host of a TPU slice.

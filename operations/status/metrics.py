@@ -123,7 +123,7 @@ def read_run(files: RunFiles) -> Progress | None:
         return None
     complete = files.read(_COMPLETE)
     try:
-        not_good = json.loads(complete or b"{}").get("not_good") or ""
+        not_good = str(json.loads(complete or b"{}").get("not_good") or "")
     except ODD_ANSWER:
         raise OperationError(f"{run}: {_COMPLETE} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]

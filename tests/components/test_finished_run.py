@@ -317,3 +317,65 @@ def test_escape_codes_of_a_run_are_visible_in_what_the_engine_prints(buckets: Bu
         text = _message_or_traceback()
     assert "\\x1b[31mred\\x07" in text
     assert text.isprintable()
+
+
+ODD_NUMBER, NEST = "9" * 5000, "[" * 100_000
+# Changes of a run's files by which nothing may be served, by file. An adapter has them too.
+FORGED: dict[str, list[str]] = {
+    "run.json": [
+        *("[]", "1", '"x"', "null", NEST, "{"),
+        '{"recipe": []}',
+        '{"recipe": {"data": {"system": ["x"]}}}',
+        '{"recipe": {"data": {"prompt": 1}}}',
+        '{"recipe": {"data": "x"}}',
+    ],
+    "COMPLETE.json": ["[]", "1", NEST, '{"model": ["a"]}', '{"model": {"a": "1"}}', '{"model": "x"}'],
+    "model/config.json": [
+        *("[]", NEST),
+        '{"num_attention_heads": "x"}',
+        '{"num_attention_heads": [8]}',
+        f'{{"max_position_embeddings": {ODD_NUMBER}}}',
+        '{"max_position_embeddings": -5}',
+        '{"max_position_embeddings": 8, "rope_scaling": "x"}',
+        '{"max_position_embeddings": 8, "rope_scaling": {"factor": "x", "type": "linear"}}',
+        '{"max_position_embeddings": Infinity}',
+    ],
+}
+FORGED_RECORDS: list[dict[str, Any]] = [
+    {"recipe": {}},
+    {"recipe": {"model": {"name": 5}, "lora": {"rank": 16}}},
+    {"recipe": {"model": {"name": "../../other"}, "lora": {"rank": 16}}},
+    {"recipe": {"model": {"name": "a/b; id"}, "lora": {"rank": 16}}},
+    {"recipe": {"model": {"name": "a/$(id)"}, "lora": {"rank": 16}}},
+    {"recipe": {"model": {"name": "a/b\n"}, "lora": {"rank": 16}}},
+    {"recipe": {"model": {"name": "a/b"}, "lora": {"rank": "x"}}},
+    {"recipe": {"model": {"name": "a/b"}, "lora": {"rank": 1e999}}},
+    {"recipe": {"model": {"name": "a/b"}, "lora": {"rank": 8}}, "commits": {"model": "../.."}},
+    {"recipe": {"model": {"name": "a/b"}, "lora": {"rank": 8}}, "commits": {"model": "`id`"}},
+    {"recipe": {"model": {"name": "a/b", "revision": "--x"}, "lora": {"rank": 8}}},
+    {"recipe": {"model": {"name": "a/b"}, "lora": {"rank": 8}}, "commits": ["x"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [pytest.param(file, text, id=f"{file} {text[:60]}") for file, texts in FORGED.items() for text in texts],
+)
+def test_a_file_that_no_training_writes_is_refused_in_one_line(
+    buckets: Buckets, run: Path, file: str, content: str
+) -> None:
+    (run / file).write_text(content)
+    if file.startswith("model/"):
+        sizes = {path.name: path.stat().st_size for path in (run / "model").iterdir()}
+        (run / "COMPLETE.json").write_text(json.dumps({"model": sizes}))
+    assert len(refusal(buckets)) < 400
+
+
+@pytest.mark.parametrize("record", FORGED_RECORDS, ids=str)
+def test_a_record_of_an_adapter_names_no_path_and_no_command(
+    buckets: Buckets, run: Path, record: dict[str, Any]
+) -> None:
+    publish_adapter(run)
+    (run / "run.json").write_text(json.dumps(record))
+    text = refusal(buckets)
+    assert "is not what a training writes" in text and not set("$`;") & set(text)

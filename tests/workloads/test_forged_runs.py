@@ -207,6 +207,36 @@ def test_a_merge_of_a_forged_run_ends_in_one_line(
     assert not (tmp_path / "merged").exists()
 
 
+COPIES: dict[str, dict[str, str]] = {
+    "a list": {MARKER: "[]"},
+    "a nest": {MARKER: "[" * 100_000},
+    "no commit": {MARKER: '{"model": "x"}'},
+    "a commit that is a path": {MARKER: '{"commit": "../../refs"}'},
+    "a source that is a path": {"source.json": '{"commit": "../../refs"}'},
+    "a source that is a list": {"source.json": '{"commit": ["a"]}'},
+    "positions that are a text": {
+        MARKER: json.dumps({"commit": "0" * 40}),
+        "model/config.json": '{"max_position_embeddings": "x"}',
+    },
+    "heads that are a list": {
+        MARKER: json.dumps({"commit": "0" * 40}),
+        "model/config.json": '{"text_config": {"num_attention_heads": [1]}}',
+    },
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_a_forged_copy_of_a_model_ends_in_one_line_and_asks_the_hub_nothing(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in COPIES[kind].items():
+        Folder(str(tmp_path / "copy")).write_text(name, text)
+    assert main(["copy", "team/chat", str(tmp_path / "copy"), "--max-model-len=9"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ".json" in line
+    assert {path.name for path in tmp_path.iterdir()} == {"copy"}
+
+
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_of_a_model_does_not_run_and_nobody_is_asked_whether_it_may(
     file: str, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

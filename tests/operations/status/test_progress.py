@@ -105,6 +105,25 @@ def test_a_run_of_an_earlier_version_has_no_goodput(
     assert progress and progress.goodput is None
 
 
+@pytest.mark.parametrize(
+    ("time", "run"),
+    [
+        (b'{"seconds": "x"}', b"{}"),
+        (b'{"seconds": [1]}', b"{}"),
+        (b'{"seconds": 1e999}', b"{}"),
+        (b'{"seconds": 7200}', b'{"workers": "x"}'),
+        (b'{"seconds": 7200}', b'{"topology": "4xb"}'),
+        (b'{"seconds": 7200}', b"[" * 100_000),
+    ],
+)
+def test_a_record_that_no_training_writes_is_told_in_one_line(
+    time: bytes, run: bytes, look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(lines_of({"step": 1, "loss": 1.0, "seconds": 1}), time=time, run=run)
+    (line,) = look().unseen
+    assert "is not what the training writes" in line and "\n" not in line
+
+
 def test_a_damaged_record_is_named(look: Callable[[], Report], metrics: Callable[..., None]) -> None:
     metrics(lines_of({"step": 1, "loss": 1.0, "seconds": 1}), time=b"{")
     assert "time.json is not what the training writes" in look().unseen[0]

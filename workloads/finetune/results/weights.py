@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from finetune.model.loading import MODEL_FILES, check_model
 from finetune.settings.sections import Model
 from finetune.storage.checkpoint import MARKER
+from finetune.storage.data_only import is_commit, stays_inside
 from finetune.storage.folder import Folder
 from shared.errors import InputError, PassingError
 from shared.files import read_json
@@ -47,11 +48,11 @@ def copy_weights(model: Model, uri: str, length: int = 0, gpus: int = 1) -> None
         PassingError: The Hub or the bucket fails for too long, or a file arrives damaged.
     """
     folder = Folder(uri)
-    if done := folder.first_access(lambda: read_json(folder, MARKER)):
-        print(f"{uri} has {model.name} already, at {done['commit']}", flush=True)
+    if folder.first_access(lambda: read_json(folder, MARKER)):
+        print(f"{uri} has {model.name} already, at {_recorded_commit(folder, MARKER)}", flush=True)
         _check_server(read_json(folder, f"{FILES}/{CONFIG}"), model.name, length, gpus)
         return
-    commit = read_json(folder, SOURCE).get("commit") or _commit(model)
+    commit = _recorded_commit(folder, SOURCE) or _commit(model)
     model = model.model_copy(update={"revision": commit})
     config = check_model(model)
     _check_server(json.loads(config.read_text()), model.name, length, gpus)
@@ -75,14 +76,18 @@ def _check_server(config: dict[str, Any], name: str, length: int, gpus: int) -> 
     A file that does not say, or stretches its positions by a factor, is not checked.
     """
     text = config.get("text_config") or config
-    positions = text.get("max_position_embeddings") or length
+    text = text if isinstance(text, dict) else {}
+    positions, heads = (text.get(key) or 0 for key in ("max_position_embeddings", "num_attention_heads"))
+    if not isinstance(positions, int) or not isinstance(heads, int):
+        raise InputError(
+            f"{CONFIG} of model {name} has no number of positions or heads: choose another model"
+        )
     is_stretched = "factor" in json.dumps([text.get("rope_scaling"), text.get("rope_parameters")])
-    if length > positions and not is_stretched:
+    if length > (positions or length) and not is_stretched:
         raise InputError(
             f"model {name} has {positions} positions, and --max-model-len of its servers is {length}: write "
             f"--max-model-len={positions} or less into vllmArguments"
         )
-    heads = text.get("num_attention_heads") or 0
     if heads % gpus:
         raise InputError(
             f"model {name} has {heads} attention heads, which the {gpus} GPUs of a server do not divide: "
@@ -121,6 +126,15 @@ def keep_base(model: Model, published: Path, storage: str) -> None:
     folder.write_text(MARKER, json.dumps(source, indent=2))
 
 
+def _recorded_commit(folder: Folder, name: str) -> str:
+    """The commit in a file of the copy, empty without the file. Raises InputError if it is none."""
+    recorded = read_json(folder, name)
+    commit = recorded.get("commit")
+    if recorded and not is_commit(commit):
+        raise InputError(f"{folder.uri}/{name} names no commit: delete the folder, and it is copied anew")
+    return commit if isinstance(commit, str) else ""
+
+
 def _commit(model: Model) -> str:
     """The commit of the revision. Raises InputError if it is gone."""
     from huggingface_hub.errors import RevisionNotFoundError
@@ -150,6 +164,8 @@ def _files(model: Model) -> "list[RepoFile]":
         return [entry for entry in tree if isinstance(entry, RepoFile)]
 
     by_path = {file.path: file for file in read(model, listed)}
+    if outside := [path for path in by_path if not stays_inside(path)]:
+        raise InputError(f"model {model.name} has a file outside of its folder: {outside[0]!r}")
     files = [by_path[path] for path in _served(by_path)]
     if not any(_is_weights(file.path) for file in files):
         raise InputError(f"model {model.name} has no {WEIGHTS}: choose one with weights in safetensors")

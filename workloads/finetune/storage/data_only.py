@@ -87,7 +87,12 @@ def _is_commit(key: object, commit: object) -> bool:
         return False
     # The user's own files have the form FILE#VERSION.
     own_files = key == "data" and isinstance(commit, str) and "#" in commit
-    return commit is None or own_files or (isinstance(commit, str) and bool(_COMMIT.fullmatch(commit)))
+    return commit is None or own_files or is_commit(commit)
+
+
+def is_commit(value: object) -> bool:
+    """Whether a value is the name of a commit, and so no path and no branch."""
+    return isinstance(value, str) and bool(_COMMIT.fullmatch(value))
 
 
 def check_index(file: Path) -> None:
