@@ -280,13 +280,19 @@ class FineTuning(ConfigModel):
     def shipped_recipe(self) -> Recipe:
         """The recipe as the pods get it, with its files where the stack puts them."""
         uploaded = {str(path): f"{STORAGE}{name}" for name, path in self.data_files.items()}
-        recipe = self.trained_recipe
+        recipe = self.trained_recipe.with_hook_beside()
         return recipe.with_files([uploaded.get(file, file) for file in recipe.data.files])
 
     @property
     def recipe_file(self) -> dict[str, str]:
-        """The text of the recipe that is trained, by its path beside the trainer's package."""
-        return file_of(self.shipped_recipe, self.package, self.recipe_name)
+        """The text of the recipe that is trained, by its path beside the trainer's package.
+
+        With the file of the user's function for rows, if it has one.
+        """
+        files = file_of(self.shipped_recipe, self.package, self.recipe_name)
+        if hook := self.trained_recipe.data.hook_file:
+            files[f"{self.package.name}/recipes/{hook.name}"] = hook.read_text()
+        return files
 
     # Read several times, and a file of rows may be large.
     @cached_property
@@ -333,6 +339,9 @@ class FineTuning(ConfigModel):
 
     @rule("recipe")
     def _recipe_has_its_files(self) -> None:
+        hook = self.trained_recipe.data.hook_file
+        if hook and not hook.is_file():
+            raise ValueError(f"data.rows: there is no file {hook}; write FILE.py:FUNCTION, beside the recipe")
         if missing := [file for file in self._files_on_disk if not Path(file).is_file()]:
             raise ValueError(
                 f"data.files: there is no file {', '.join(missing)}; name a file beside the recipe, or "

@@ -5,6 +5,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from stacks.training.rows import uploads
+from stacks.training.settings import FineTuning
 from workloads.finetune.settings.sections import Data
 
 
@@ -25,3 +26,14 @@ def test_pictures_go_to_the_bucket_beside_their_rows_and_change_the_folder(tmp_p
     (tmp_path / "img/0.png").write_bytes(b"blue")
     assert first not in uploads(rows, paths)
     assert [*uploads(rows, [])] != [first]
+
+
+def test_a_function_of_the_user_is_shipped_with_the_code(tmp_path: Path) -> None:
+    """So it is in the digest of the run, and no account that writes to a bucket can change it."""
+    data = {"name": "c/d", "prompt": "{a}", "reply": "b", "rows": "my_rows.py:clean"}
+    (tmp_path / "mine.yaml").write_text(json.dumps({"model": {"name": "a/b"}, "data": data}))
+    (tmp_path / "my_rows.py").write_text("def clean(row):\n    return row\n")
+    training = FineTuning.model_construct(recipe=str(tmp_path / "mine.yaml"), recipe_set={})
+    files = training.recipe_file
+    assert files["finetune/recipes/my_rows.py"].startswith("def clean")
+    assert "rows: my_rows.py:clean" in files["finetune/recipes/mine.yaml"]

@@ -133,3 +133,58 @@ def test_rows_of_another_form_are_named_with_their_keys_and_what_to_write(form: 
         loaded(tmp_path, lines(row), prompt="{other}", reply="another")
     assert f"has no column other, another; it has {', '.join(form.keys)}; as" in str(error.value)
     assert json.dumps(form.lines) and form.lines in str(error.value)
+
+
+HOOK = """
+def clean(row):
+    if row["question"] == "skip":
+        return None
+    return [{"ask": row["question"], "answer": row["answer"].upper()}] * row.get("times", 1)
+
+def fail(row):
+    return row["missing"]
+
+def odd(row):
+    return 7
+
+name = 7
+"""
+ASK: dict[str, Any] = {"prompt": "{ask}", "reply": "answer"}
+
+
+def hooked(tmp_path: Path, function: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+    (tmp_path / "my_rows.py").write_text(HOOK)
+    return loaded(tmp_path, lines(*rows), **ASK, rows=f"{tmp_path}/my_rows.py:{function}")
+
+
+def test_a_function_of_the_user_makes_one_row_several_or_none(tmp_path: Path) -> None:
+    rows = hooked(tmp_path, "clean", QUESTION, QUESTION | {"question": "skip"}, QUESTION | {"times": 2})
+    assert [row["completion"][0]["content"] for row in rows] == [QUESTION["answer"].upper()] * 3
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        ("fail", "fails at row 0 (the first is 0): KeyError: 'missing'"),
+        ("odd", "must return a row, a list of rows or None, not 7"),
+        ("none", "has no function none"),
+        ("name", "has no function name"),
+    ],
+)
+def test_a_function_that_fails_ends_the_run_with_its_row(function: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        hooked(tmp_path, function, QUESTION)
+    assert problem in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_of_a_function_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data\.rows: there is no file .*none\.py"):
+        loaded(tmp_path, lines(QUESTION), **ASK, rows=f"{tmp_path}/none.py:clean")
+
+
+def test_a_function_is_looked_for_beside_its_recipe(tmp_path: Path) -> None:
+    data = {"name": "c/d", **ASK, "rows": "my_rows.py:clean"}
+    (tmp_path / "recipe.yaml").write_text(json.dumps({"model": {"name": "a/b"}, "data": data}))
+    recipe = load_recipe(str(tmp_path / "recipe.yaml"))
+    assert recipe.data.hook == f"{tmp_path}/my_rows.py:clean" and recipe.data.limit is None
+    assert recipe.with_hook_beside().data.hook == "my_rows.py:clean"

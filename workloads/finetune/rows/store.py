@@ -16,6 +16,7 @@ from finetune.forms.conversation import Conversation, is_trained, read_row
 from finetune.forms.turns import UNTRAINED
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, Source, reading, sources_of
+from finetune.settings.recipe import RECIPES
 from finetune.settings.sections import Data
 from shared.errors import InputError
 from shared.files import written_whole
@@ -215,6 +216,8 @@ def check_columns(data: Data, present: list[str], rows: int) -> None:
 def load_hook(hook: str) -> Any:
     """The user's function at FILE.py:FUNCTION. Raises InputError if there is none."""
     file, _, name = hook.rpartition(":")
+    # A stack ships it beside the recipe.
+    file = str(RECIPES / file)
     if not Path(file).exists():
         raise InputError(f"data.rows: there is no file {file}")
     spec = importlib.util.spec_from_file_location("rows_of_the_user", file)

@@ -116,7 +116,14 @@ class Recipe(Section):
 
     def with_files(self, files: list[str]) -> "Recipe":
         """The same recipe with other names of its data files."""
-        return self.model_copy(update={"data": self.data.model_copy(update={"files": files})})
+        return self._with_data(files=files)
+
+    def with_hook_beside(self) -> "Recipe":
+        """The same recipe with the user's function beside it, as a stack ships it."""
+        return self._with_data(rows=Path(self.data.hook).name) if self.data.hook else self
+
+    def _with_data(self, **changes: Any) -> "Recipe":
+        return self.model_copy(update={"data": self.data.model_copy(update=changes)})
 
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
         """The same recipe, with its sources at these commits."""
@@ -149,10 +156,13 @@ def _with_files_beside(tree: Any, folder: Path) -> Any:
     """The tree of a recipe with absolute paths of its data files."""
     if not isinstance(tree, dict) or not isinstance(data := tree.get("data"), dict):
         return tree
-    files = data.get("files")
-    if not isinstance(files, list):
-        return tree
-    return {**tree, "data": {**data, "files": [path for file in files for path in _paths(file, folder)]}}
+    rows, files = data.get("rows"), data.get("files")
+    # A stack ships a function of the user beside the recipe. Then its name is the same in every pod.
+    if isinstance(rows, str) and folder != RECIPES:
+        data = {**data, "rows": str(folder / rows)}
+    if isinstance(files, list):
+        data = {**data, "files": [path for file in files for path in _paths(file, folder)]}
+    return {**tree, "data": data}
 
 
 def _paths(file: Any, folder: Path) -> list[Any]:

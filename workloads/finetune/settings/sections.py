@@ -190,6 +190,11 @@ class Data(_Source):
         return self.rows if isinstance(self.rows, str) else None
 
     @property
+    def hook_file(self) -> Path | None:
+        """The file of the user's function."""
+        return Path(self.hook.rpartition(":")[0]) if self.hook else None
+
+    @property
     def title(self) -> str:
         """The data set's name, or its files, for messages."""
         return self.name or ", ".join(self.files)
