@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from finetune.model.loading import load_processor
 from finetune.rows.data import load_conversations
+from finetune.rows.thinking import settle
+from finetune.rows.tokens import picture_batch
 from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import TOKENS_PER_IMAGE, make_recipe
 
@@ -106,3 +109,57 @@ def test_the_adapter_is_on_the_language_model_s_linear_layers_alone(trainer: Any
 
 def test_attention_runs_on_sdpa(trainer: Any) -> None:
     assert trainer.model.config.text_config._attn_implementation == "sdpa"
+
+
+PARTS = (
+    "{% for p in m.content %}{% if p.type == 'image' %}<start_of_image>{% else %}{{ p.text }}{% endif %}"
+    "{% endfor %}"
+)
+TURN = "<|{{ m.role }}|>\n" + PARTS
+# The prompt begins thoughts that replies lack, or a turn ends with the next one.
+FORMS = {
+    "R1": (
+        "{% for m in messages %}{% if m.role == 'assistant' %}<|assistant|>\n"
+        "{{ m.content[0].text.split('</think>')[-1].lstrip() }}{{ eos_token }}{% else %}"
+        + TURN
+        + "{% endif %}"
+        "{% endfor %}{% if add_generation_prompt %}<|assistant|>\n<think>\n{% endif %}",
+        "<eos>",
+    ),
+    "GLM": (
+        "{% for m in messages %}" + TURN + "{% endfor %}"
+        "{% if add_generation_prompt %}<|assistant|>\n{% endif %}",
+        "<|user|>",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "thoughts"), [("R1", ""), ("R1", "<think>a lamp</think>"), ("GLM", "")], ids=["no", "yes", "GLM"]
+)
+def test_a_reply_to_a_picture_is_trained_behind_the_prompt_that_a_server_makes(
+    form: str, thoughts: str, recipe: Recipe, rows: Any
+) -> None:
+    from trl.data_utils import prepare_multimodal_messages
+
+    processor = load_processor(recipe.model.name, pictures=True)
+    template, end = FORMS[form]
+    processor.tokenizer.add_tokens(["<|user|>"])
+    processor.chat_template = processor.tokenizer.chat_template = template
+    settle(processor, bool(thoughts))
+    row = rows[0]
+    reply = row["completion"][0]["content"]
+    row["completion"] = [{"role": "assistant", "content": thoughts + reply}]
+    asked = processor.apply_chat_template(
+        prepare_multimodal_messages(row["prompt"], images=row["images"]), add_generation_prompt=True
+    )
+    pictures = {"images": row["images"], "add_special_tokens": False}
+    served = processor(text=asked, **pictures)["input_ids"][0]
+    batch = picture_batch(processor)([row])
+    tokens, labels = batch["input_ids"][0].tolist(), batch["labels"][0]
+    assert tokens[: len(served)] == [*served]
+    trained = processor.tokenizer.decode(labels[labels != -100])
+    assert (
+        trained.replace("\n", "").replace("<think>", "") == f"{'a lamp</think>' * bool(thoughts)}{reply}{end}"
+    )
+    assert (labels[: len(served)] == -100).all() and labels[len(served)] != -100

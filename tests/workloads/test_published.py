@@ -353,3 +353,33 @@ def in_fp8(path: Path) -> None:
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
     settings = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
     changed(path, "config.json", quantization_config=settings)
+
+
+def test_settings_of_a_publishers_own_program_decide_nothing(tiny: Path, tmp_path: Path) -> None:
+    """An attention that is not installed, answers by place, and searches that need other code."""
+    model = make_published(FAMILIES[FEW], tmp_path / "model")
+    changed(model, "config.json", attn_implementation="flash_attention_2", return_dict=False)
+    search: dict[str, Any] = {"penalty_alpha": 0.6, "top_k": 4, "suppress_tokens": [5]}
+    search |= {"do_sample": True, "num_return_sequences": 2}
+    changed(model, "generation_config.json", **search)
+    recipe = recipe_of(model, tiny, tmp_path)
+    assert start(recipe, "--dry-run") == 0
+    assert start(recipe) == 0
+    kept = json.loads((tmp_path / "store/mine/model/generation_config.json").read_text())
+    assert {name: kept[name] for name in search} == search
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [({"pad_token_id": 999999}, "Padding_idx"), ({"num_hidden_layers": "two"}, "num_hidden_layers")],
+    ids=["padding", "type"],
+)
+def test_a_configuration_of_which_no_model_can_be_made_is_one_line(
+    setting: dict[str, Any], problem: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = make_published(FAMILIES[FEW], tmp_path / "model")
+    changed(model, "config.json", **setting)
+    assert start(recipe_of(model, tiny, tmp_path), "--dry-run") == 2
+    error = capsys.readouterr().err
+    assert problem in error and "Traceback" not in error
+    assert error.strip().splitlines()[-1].startswith(f"error: model {model} cannot be loaded")

@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from peft import PeftModel
-from transformers import AutoConfig
 
 from finetune.model.families import auto_class
 from finetune.model.loading import load_model, load_processor
+from finetune.model.plain import read_config
 from finetune.results.result import load_trained
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
@@ -74,8 +74,8 @@ def compare_published(recipe: Recipe, folder: Path, name: str) -> None:
 
 
 def _published(folder: Path) -> Any:
-    config = AutoConfig.from_pretrained(folder, **FROM_DISK)
-    return auto_class(config).from_pretrained(folder, dtype="auto", **FROM_DISK)
+    config = read_config(folder)
+    return auto_class(config).from_pretrained(folder, config=config, dtype="auto", **FROM_DISK)
 
 
 def _tokens(recipe: Recipe) -> torch.Tensor:

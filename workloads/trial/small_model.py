@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig
 
 from finetune.model import shrink
+from finetune.model.plain import read_config
 from finetune.model.small_model import NoSmallModel, small_model
-from finetune.storage.data_only import FROM_DISK
 
 
 class NoTrial(Exception):
@@ -35,7 +34,7 @@ def make_small_model(published: Path, folder: Path) -> SmallModel:
     Raises:
         NoTrial: If no small model works.
     """
-    config = AutoConfig.from_pretrained(published, **FROM_DISK)
+    config = read_config(published)
     folder.mkdir()
     try:
         model = small_model(shrink.forms(config), folder, torch.bfloat16)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
+from finetune.model.plain import read_config
 from finetune.model.quantized import plain_weights, quantized_problems
 from finetune.rows.stops import tell_stops
 from finetune.settings.recipe import Recipe
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 MODEL_FILES = ["*.json", "model*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 # What transformers raises for files that it cannot make a model of.
-LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError)
+LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError, AssertionError, TypeError)
 
 
 def check_model(model: Model) -> Path:
@@ -61,10 +62,8 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
 
 def config_in_cache(model: Model) -> Any:
     """The model's configuration, cached or in its directory. Raises InputError if it needs its own code."""
-    from transformers import AutoConfig
-
     try:
-        return AutoConfig.from_pretrained(model.name, revision=model.revision, **FROM_DISK)
+        return read_config(model.name, model.revision)
     except LOADING_ERRORS as error:
         raise _not_loaded(model, error) from error
 
@@ -174,7 +173,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     # A model that takes pictures is loaded whole, also for rows of text. The adapter of a text-only class
     # would have other names, and would not load on the published model.
     try:
-        loaded = auto_class(config).from_pretrained(model.name, **options)
+        loaded = auto_class(config).from_pretrained(model.name, config=config, **options)
     except LOADING_ERRORS as error:
         raise _not_loaded(model, error) from error
     if plain_weights(config):
@@ -206,7 +205,7 @@ def with_adapter(base: Any, adapter: Path) -> Any:
 
     try:
         return PeftModel.from_pretrained(base, str(adapter))
-    except (*LOADING_ERRORS, TypeError, RuntimeError, SafetensorError) as error:
+    except (*LOADING_ERRORS, RuntimeError, SafetensorError) as error:
         raise InputError(f"the adapter in {adapter} cannot be loaded: {one_line(error)}") from error
 
 
@@ -218,12 +217,12 @@ def load_processor(
     Args:
         template: A chat template in place of the model's own.
     """
-    from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+    from transformers import AutoProcessor, AutoTokenizer
 
     kind = AutoProcessor if pictures else AutoTokenizer
     try:
         processor: Any = kind.from_pretrained(name, revision=revision, **FROM_DISK)
-        rows = vocabulary(AutoConfig.from_pretrained(name, revision=revision, **FROM_DISK))
+        rows = vocabulary(read_config(name, revision))
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
         raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error

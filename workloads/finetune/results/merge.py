@@ -16,6 +16,7 @@ from finetune.model.loading import (
     with_adapter,
     without_router_scores,
 )
+from finetune.model.plain import greedy, read_config
 from finetune.model.quantized import method
 from finetune.results.template import keep_template, template_beside
 from finetune.rows.stops import add_stop, end_of_reply, short_prompt, short_row, stops
@@ -131,18 +132,18 @@ def complete_model(
 def verify_model(directory: Path, published: Path, device: "torch.device") -> Any:
     """Load a written model, generate from it and return it. Raises RuntimeError when a server would fail."""
     import torch
-    from transformers import AutoConfig
 
     expected, written = _weights(published), _weights(directory)
-    config = AutoConfig.from_pretrained(published, **FROM_DISK)
+    config = read_config(published)
     # Weights that were quantized have other names there.
     if not method(config) and (unknown := sorted(written.keys() - expected.keys())):
         raise RuntimeError(f"the model in {directory} has other weights than its base: {unknown[:3]}")
     if set(written.values()) != {"BF16"}:
         raise RuntimeError(f"the model in {directory} is in {sorted(set(written.values()))}, not bf16")
     tokenizer = load_processor(str(directory), pictures=False)
-    loading = auto_class(AutoConfig.from_pretrained(directory, **FROM_DISK))
-    model, report = loading.from_pretrained(directory, dtype="auto", output_loading_info=True, **FROM_DISK)
+    own = read_config(directory)
+    options = {"config": own, "dtype": "auto", "output_loading_info": True, **FROM_DISK}
+    model, report = auto_class(own).from_pretrained(directory, **options)
     if lost := sorted(report["missing_keys"]):
         raise RuntimeError(f"the model in {directory} lacks weights: {lost[:3]}")
     _tell_left_out(sorted(expected.keys() - written.keys()))
@@ -151,14 +152,14 @@ def verify_model(directory: Path, published: Path, device: "torch.device") -> An
     if end not in stops(directory):
         raise RuntimeError(f"the model in {directory} would not stop: its replies end with token {end}")
     prompt = torch.tensor([short_prompt(tokenizer)], device=device)
-    answer = model.generate(
-        prompt,
-        attention_mask=torch.ones_like(prompt),
-        max_new_tokens=TRIAL_TOKENS,
-        do_sample=False,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
+    with greedy(model):
+        answer = model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=TRIAL_TOKENS,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
     if not all(step.isfinite().all() for step in answer.logits):
         raise RuntimeError(
             f"the model in {directory} answers with numbers that are not finite: the training diverged; "

@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """The chat template of a tokenizer.
+    """The chat template of a tokenizer, or of its `processor` of pictures.
 
     A reply is trained behind the tokens that a server gives the model to write it. Where the template writes
     earlier turns in the same way when others follow, one row has all replies of a conversation. Otherwise it
@@ -44,6 +44,7 @@ class ChatTemplate:
     """
 
     tokenizer: Any
+    processor: Any = None
     _ends: dict[int, str] = field(default_factory=dict)
     _instructions: dict[str, bool] = field(default_factory=dict)
 
@@ -70,10 +71,11 @@ class ChatTemplate:
         taken = [self._as_taken(message) for message in conversation]
         return self._applied(taken, tools, add_generation_prompt=True, tokenize=False)
 
-    def continues(self, prompt: Conversation, reply: Conversation) -> bool:
-        """Whether the template's text of a conversation begins with the prompt for its reply."""
-        whole = self._applied([*map(self._as_taken, [*prompt, *reply])], None, tokenize=False)
-        return whole.startswith(self.prompt(prompt))
+    def texts(self, conversation: Conversation) -> tuple[str, str]:
+        """The texts of the prompt for the last reply, and of the reply with the end of its turn."""
+        prompt = self.prompt(conversation[:-1])
+        answer = self._answer(conversation, None, prompt)
+        return prompt, answer + self.tokenizer.decode(self._next_turn(conversation[-1]))
 
     def _reply(self, conversation: Conversation, tools: list[Any] | None) -> Row:
         """The row of the last reply alone."""
@@ -286,7 +288,8 @@ class ChatTemplate:
     def _applied(self, conversation: Conversation, tools: list[Any] | None, **options: Any) -> Any:
         self._check()
         try:
-            return self.tokenizer.apply_chat_template(conversation, tools=tools or None, **options)
+            owner = self.processor or self.tokenizer
+            return owner.apply_chat_template(conversation, tools=tools or None, **options)
         except Exception as error:  # a template is a program of the model's author
             first = one_line(Exception(conversation[0].get("content")))[:60]
             raise InputError(

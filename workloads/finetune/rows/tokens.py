@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from finetune.forms.turns import TEXT
-from finetune.rows.chat_template import TAKE_ANOTHER, ChatTemplate, Row, in_one_line, shown
+from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
 from finetune.rows.data import tell, tell_left_out
 from finetune.rows.texts import chunks_of, token_lists
 from shared.errors import InputError
@@ -99,23 +99,9 @@ def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:
         conversation = [*row["prompt"], *row["completion"]]
         tokens = ChatTemplate(processor).rows(conversation, row.get("tools"))
         return [line for part in tokens for line in shown(part, processor)]
-    _check_prompt(row, processor)
     batch = picture_batch(processor)([row])
     labels = batch["labels"][0] != NOT_TRAINED
     return shown(Row(batch["input_ids"][0].tolist(), labels.tolist()), processor.tokenizer)
-
-
-def _check_prompt(row: dict[str, Any], processor: Any) -> None:
-    """Raises InputError when a row with pictures is trained behind another prompt than a server writes."""
-    from trl.data_utils import prepare_multimodal_messages
-
-    asked = prepare_multimodal_messages(row["prompt"], images=row["images"])
-    replied = prepare_multimodal_messages(row["completion"])
-    if not ChatTemplate(processor).continues(asked, replied):
-        raise InputError(
-            "the model's chat template writes the prompt differently when a reply follows, and rows with "
-            f"pictures cannot be trained behind the server's; {TAKE_ANOTHER}"
-        )
 
 
 def picture_batch(processor: Any) -> "PictureBatch":
@@ -123,7 +109,7 @@ def picture_batch(processor: Any) -> "PictureBatch":
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
     collate = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
-    return PictureBatch(ChatTemplate(processor.tokenizer), collate)
+    return PictureBatch(ChatTemplate(processor.tokenizer, processor), collate)
 
 
 @dataclass(frozen=True)
@@ -134,12 +120,20 @@ class PictureBatch:
     collate: Callable[[list[dict[str, Any]]], dict[str, Any]]
 
     def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """The library's batch, in which the blanks behind the end of a reply are not trained."""
+        """The library's batch of the same texts as without pictures, trained to the end of each reply."""
         import torch
 
-        batch = self.collate(rows)
+        batch = self.collate([*map(self._texts, rows)])
         for tokens, labels in zip(batch["input_ids"].tolist(), batch["labels"], strict=True):
             row = Row(tokens, (labels != NOT_TRAINED).tolist())
             self.template.end_replies(row)
             labels.masked_fill_(~torch.tensor(row.trained), NOT_TRAINED)
         return batch
+
+    def _texts(self, row: dict[str, Any]) -> dict[str, Any]:
+        from trl.data_utils import prepare_multimodal_messages
+
+        asked = prepare_multimodal_messages(row["prompt"], images=row["images"])
+        replied = prepare_multimodal_messages(row["completion"])
+        prompt, completion = self.template.texts([*asked, *replied])
+        return {"prompt": prompt, "completion": completion, "images": row["images"]}

@@ -20,6 +20,7 @@ from trl.data_utils import prepare_multimodal_messages
 from finetune.forms.turns import text_of, thoughts_of
 from finetune.model.attention import attention_of_rows
 from finetune.model.loading import compute_dtype, load_processor
+from finetune.model.plain import greedy
 from finetune.model.sharding import gathered_for_answers
 from finetune.rows.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.rows.data import values_of
@@ -165,10 +166,13 @@ class Answers(TrainerCallback):
         model.eval()
         max_new_tokens = self._recipe.evaluation.max_new_tokens
         half = self._recipe.model.precision == "bf16"
-        with attention_of_rows(model), torch.autocast(model.device.type, torch.bfloat16, half):
+        with (
+            attention_of_rows(model),
+            greedy(model),
+            torch.autocast(model.device.type, torch.bfloat16, half),
+        ):
             tokens = model.generate(
                 **inputs,
-                do_sample=False,
                 max_new_tokens=max_new_tokens,
                 pad_token_id=self._tokenizer.pad_token_id,
                 eos_token_id=self._stops,

@@ -274,7 +274,8 @@ def assemble(
     if recipe.training.packing:
         trainer.data_collator = PrefixedBatch(prefix, trainer.data_collator)
     if recipe.data.image:
-        trainer.data_collator = PictureBatch(ChatTemplate(processor.tokenizer), trainer.data_collator)
+        template = ChatTemplate(processor.tokenizer, processor)
+        trainer.data_collator = PictureBatch(template, trainer.data_collator)
     if is_sharded(recipe.training):
         shard_by_layer(trainer)
     # The trainer casts the adapter of a 4-bit model to bf16, which loses small updates. A resumed run would
