@@ -158,3 +158,18 @@ ROW_FORMS = (
         turns=[("text", REPLIED)],
     ),
 )
+
+
+def table() -> str:
+    """The forms as a table of docs/training/own-data.md."""
+    head = "| your rows | in a file such as | keys of `data` |\n| --- | --- | --- |\n"
+    lines = [f"| {form.name} | `{form.file}` | {_keys(form.keys)} |\n" for form in ROW_FORMS]
+    return head + "".join(lines)
+
+
+def _keys(keys: dict[str, Any]) -> str:
+    values = {key: json.dumps(value) if key == "prompt" else value for key, value in keys.items()}
+    texts = {
+        key: f"[{', '.join(value)}]" if isinstance(value, list) else value for key, value in values.items()
+    }
+    return ", ".join(f"`{key}: {value}`" for key, value in texts.items())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from row_forms import COLUMNS, OPENAI, QUESTION, ROW_FORMS, RowForm, lines
+from row_forms import COLUMNS, OPENAI, QUESTION, ROW_FORMS, RowForm, lines, table
 
 from finetune.forms.known import FORMS
 from finetune.forms.turns import text_of
@@ -40,6 +40,11 @@ def test_preflight_reads_a_file_with_the_run_s_own_code(form: RowForm) -> None:
     data = Data(files=[form.file], **form.keys)
     (row,) = data.rows_in(form.content, form.file, whole=True)
     assert [(turn["role"], text_of(turn)) for turn in data.conversation(row).turns] == form.turns
+
+
+def test_the_page_on_own_data_has_the_table_of_these_forms() -> None:
+    page = Path(__file__).parents[2] / "docs/training/own-data.md"
+    assert table() in page.read_text(), f"write this table:\n{table()}"
 
 
 def test_a_folder_is_read_as_its_files_are(tmp_path: Path) -> None:
