@@ -1,7 +1,7 @@
 """What a component adds to pods that somebody else's manifest describes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -20,6 +20,12 @@ class PodPatch:
     pod: Mapping[str, Any] = field(default_factory=dict)
     container: Mapping[str, Any] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+
+    def with_tolerations(self, *tolerations: Mapping[str, str]) -> "PodPatch":
+        """These additions, and pods that tolerate taints of their nodes."""
+        return replace(
+            self, pod={**self.pod, "tolerations": [*self.pod.get("tolerations", ()), *tolerations]}
+        )
 
     def add_to(self, template: dict[str, Any]) -> None:
         """Adds everything to a pod's template."""

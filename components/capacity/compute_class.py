@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pulumi
 
+from cloud.machines import GPU_RESOURCE
 from components.base.component import Args, Component
 from components.base.manifest import MANIFESTS, Manifest
 from components.capacity.capacity_chain import NodeClass
@@ -13,6 +14,9 @@ from components.cluster.cluster import Cluster
 
 # Label by which a pod chooses a class, and by which GKE marks the class's nodes.
 CLASS_LABEL: Final = "cloud.google.com/compute-class"
+# GKE taints nodes with GPUs. Its admission tolerates that for pods that ask for GPUs. By Google's skill for
+# classes and its samples, pods that choose a class say so themselves: assumption class-pods.
+GPU_NODES: Final = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 
 
 class ComputeClassArgs(Args):

@@ -1,6 +1,7 @@
 """Network cards of the GPUs for the pods of a job on several nodes.
 
-Pods claim the cards of their node and have NCCL's plugin for them. The nodes let pods lock memory.
+Pods claim the cards of their node and have NCCL's plugin for them. If the settings say so, nodes first run a
+script that lets pods lock memory.
 docs/adr/0020-rdma-without-privileges.md
 """
 
@@ -47,14 +48,14 @@ class RdmaNetworkArgs(Args):
     """Arguments of `RdmaNetwork`.
 
     Args:
-        bucket: Place of the script that every node runs first.
+        bucket: Place of the script that every node runs first. None if nodes run none.
         plugin_image: Image with NCCL's plugin (assumption gib-image).
         cards: Number of network cards of a node.
     """
 
     cluster: Cluster
     namespace: Namespace
-    bucket: Storage
+    bucket: Storage | None
     plugin_image: str
     cards: int
 
@@ -67,7 +68,6 @@ class RdmaNetwork(Component[RdmaNetworkArgs]):
     """
 
     def _declare(self, name: str, args: RdmaNetworkArgs) -> None:
-        script = self._script(name, args)
         claims = Manifest(
             MANIFESTS / "network-card-claim.yaml",
             {
@@ -77,41 +77,47 @@ class RdmaNetwork(Component[RdmaNetworkArgs]):
                 "cards": args.cards,
             },
         ).create(f"{name}-network-card-claim", args.namespace.inside(self))
-        uri = pulumi.Output.concat("gs://", script.bucket, "/", script.name)
-        start = {"gcsUri": uri, "gcsGeneration": script.generation}
+        first, access = self._first_script(name, args.bucket, args.cluster) if args.bucket else ({}, [])
         self.needs: NodeNeeds = NodeNeeds(
             rule={
                 # GKE connects the cards to networks that it creates for the cluster.
                 "acceleratorNetworkProfile": "auto",
-                "nodeSystemConfig": {"linuxNodeConfig": {"customNodeInit": {"initScript": start}}},
+                **first,
             },
             pool={"dra": {"networking": {"enabled": True}}},
             devices={_CARDS: _DEVICE_CLASS},
             devices_per_pod={_CARDS: args.cards},
             pods=_patch(args.plugin_image),
-            access=[script, self._right(name, args), claims],
+            access=[*access, claims],
         )
 
-    def _script(self, name: str, args: RdmaNetworkArgs) -> gcp.storage.BucketObject:
+    def _first_script(
+        self, name: str, bucket: Storage, cluster: Cluster
+    ) -> tuple[dict[str, Any], list[pulumi.Resource]]:
+        """Fields of the class's rules with the script, and what nodes need to read it."""
         text = _SCRIPT.read_text()
-        return gcp.storage.BucketObject(
+        script = gcp.storage.BucketObject(
             f"{name}-lock-memory",
-            bucket=args.bucket.bucket_name,
-            name=f"{args.bucket.prefix}{_FOLDER}lock-memory-{fingerprint(text)}.sh",
+            bucket=bucket.bucket_name,
+            name=f"{bucket.prefix}{_FOLDER}lock-memory-{fingerprint(text)}.sh",
             content=text,
             opts=pulumi.ResourceOptions(parent=self),
         )
+        uri = pulumi.Output.concat("gs://", script.bucket, "/", script.name)
+        start = {"gcsUri": uri, "gcsGeneration": script.generation}
+        fields = {"nodeSystemConfig": {"linuxNodeConfig": {"customNodeInit": {"initScript": start}}}}
+        return fields, [script, self._right(name, bucket, cluster)]
 
-    def _right(self, name: str, args: RdmaNetworkArgs) -> pulumi.Resource:
+    def _right(self, name: str, bucket: Storage, cluster: Cluster) -> pulumi.Resource:
         """The right of the nodes to read the script."""
         folder = pulumi.Output.concat(
-            "projects/_/buckets/", args.bucket.bucket_name, f"/objects/{args.bucket.prefix}{_FOLDER}"
+            "projects/_/buckets/", bucket.bucket_name, f"/objects/{bucket.prefix}{_FOLDER}"
         )
         return gcp.storage.BucketIAMMember(
             f"{name}-nodes-script",
-            bucket=args.bucket.bucket_name,
+            bucket=bucket.bucket_name,
             role="roles/storage.objectViewer",
-            member=pulumi.Output.concat("serviceAccount:", args.cluster.node_account),
+            member=pulumi.Output.concat("serviceAccount:", cluster.node_account),
             condition=gcp.storage.BucketIAMMemberConditionArgs(
                 title="first script of nodes",
                 expression=pulumi.Output.concat('resource.name.startsWith("', folder, '")'),

@@ -1,7 +1,7 @@
 """Servers of a language model, behind one Service."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +9,7 @@ import pulumi
 
 from components.base.component import Args, Component
 from components.base.manifest import MANIFESTS, Manifest, Values
+from components.base.pod_patch import PodPatch
 from components.cluster.namespace import Namespace
 
 # kubectl follows five pods unless it is told more; a server that still waits for its turn has no log yet.
@@ -40,6 +41,7 @@ class ModelServerArgs(Args):
         replicas: Number of servers. None leaves the number to an autoscaler or `kubectl scale`: an update
             does not reset a field that the manifest leaves out.
         autoscaling: The stack's own autoscaler. None means that it has none.
+        patch: Additions to the pods.
         depends_on: Resources that the pods need and that the manifest refers to by name only.
     """
 
@@ -49,6 +51,7 @@ class ModelServerArgs(Args):
     values: Values
     replicas: int | None
     autoscaling: Autoscaling | None = None
+    patch: PodPatch = field(default_factory=PodPatch)
     depends_on: Sequence[pulumi.Resource]
 
 
@@ -65,9 +68,9 @@ class ModelServer(Component[ModelServerArgs]):
         self._kubectl = args.namespace.kubectl
         names = {"name": args.server_name, "namespace": args.namespace.namespace}
         scale: Mapping[str, int] = {} if args.replicas is None else {"replicas": args.replicas}
-        server = Manifest(args.manifest, {**args.values, **names, "scale": scale}).create(
-            f"{name}-serving", args.namespace.running_in(self, args.depends_on)
-        )
+        manifest = Manifest(args.manifest, {**args.values, **names, "scale": scale})
+        args.patch.add_to(manifest.tree["spec"]["template"])
+        server = manifest.create(f"{name}-serving", args.namespace.running_in(self, args.depends_on))
         for what in ("service", "disruption-budget"):
             Manifest(MANIFESTS / f"model-server-{what}.yaml", names).create(
                 f"{name}-serving-{what}", args.namespace.inside(self)

@@ -53,10 +53,12 @@ class A4Capacity(ConfigModel):
     capacity_types: CapacityTypes = (CapacityType.RESERVATION,)
     reservation: ReservationPath = None
     capacity_minutes: CapacityMinutes = ()
-    transport: Literal["tcp", "rdma"] = Field(
+    transport: Literal["tcp", "rdma", "rdmaWithScript"] = Field(
         "tcp",
         description="How the GPUs of several nodes reach each other. With `rdma` the network cards of the "
-        "GPUs read and write the GPUs' memory, with eight times the bandwidth. Nobody here has seen it run.",
+        "GPUs read and write the GPUs' memory, with eight times the bandwidth. With `rdmaWithScript` every "
+        "node first runs a script that lets pods lock memory: take it if the trainer says that it must. "
+        "Nobody here has seen either run.",
     )
     capacity_zone: Annotated[str | None, Hint(values="a zone such as us-central1-b (not a region)")] = Field(
         None,
@@ -68,10 +70,15 @@ class A4Capacity(ConfigModel):
     )
 
     @property
+    def rdma(self) -> bool:
+        """Whether the pods claim network cards."""
+        return self.transport != "tcp"
+
+    @property
     def chain(self) -> CapacityChain:
         """The capacities of the accelerator nodes."""
         several = chain(self.capacity_types, self.reservation, self.capacity_minutes)
-        return replace(several, zone=self.capacity_zone, always_class=self.transport == "rdma")
+        return replace(several, zone=self.capacity_zone, always_class=self.rdma)
 
     @rule("capacity.reservation")
     def _reservation_belongs_to_the_type(self) -> None:
@@ -83,7 +90,7 @@ class A4Capacity(ConfigModel):
 
     @rule("transport")
     def _transport_has_a_class(self) -> None:
-        if self.transport == "rdma" and CapacityType.QUEUED_FLEX_START in self.capacity_types:
+        if self.rdma and CapacityType.QUEUED_FLEX_START in self.capacity_types:
             raise ValueError(
                 "a ComputeClass of an Autopilot cluster brings rdma, and queuedFlexStart has a Standard "
                 "cluster; choose capacity.type flexStart, or transport tcp"
@@ -115,7 +122,7 @@ class A4Capacity(ConfigModel):
         Raises:
             ValueError: If several nodes could come from several zones, or if a single one has RDMA.
         """
-        types, rdma = self.capacity_types, self.transport == "rdma"
+        types, rdma = self.capacity_types, self.rdma
         if rdma and nodes == 1:
             raise ValueError(
                 "transport rdma is between nodes, and there is 1; set it to 2 or more, or choose "
@@ -181,7 +188,7 @@ def _needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: Tra
         RdmaNetworkArgs(
             cluster=platform.cluster,
             namespace=platform.namespace,
-            bucket=platform.bucket,
+            bucket=platform.bucket if capacity.transport == "rdmaWithScript" else None,
             plugin_image=pins.NCCL_PLUGIN_IMAGE,
             cards=MACHINE.count,  # one for each GPU
         ),

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from cloud.machines import Machine
 from components.capacity.capacity_chain import CapacityChain
-from components.capacity.compute_class import CLASS_LABEL
+from components.capacity.compute_class import CLASS_LABEL, GPU_NODES
 from components.capacity.node_needs import NodeNeeds
 from components.image.image import Image
 from components.queue.queue import Queue, QueueArgs
@@ -98,11 +98,10 @@ class JobNodes:
             return Placement(selector={**self.labels, **self.chain.capacities[0].pod_selectors()})
         if way is Way.CLASS:
             node_class = self.chain.one_class(self.machine)
-            # The label of the class is all that a pod needs (assumption class-pods).
             return Placement(
                 selector={CLASS_LABEL: node_class.name},
                 depends_on=declare_classes(stack, platform, [node_class], needs),
-                patch=needs.pods,
+                patch=needs.pods.with_tolerations(GPU_NODES),
             )
         assert job  # a pod by itself takes no other way
         if way is Way.REQUEST:
@@ -135,4 +134,5 @@ class JobNodes:
         )
         keeper = declare_keeper(stack, platform, kueue, queue, minutes)
         classes = declare_classes(stack, platform, self.chain.classes(self.machine), needs)
-        return Placement.in_queue(platform, queue, [*classes, *queue.access, keeper], needs.pods)
+        patch = needs.pods.with_tolerations(GPU_NODES)
+        return Placement.in_queue(platform, queue, [*classes, *queue.access, keeper], patch)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from cloud.machines import G2_MACHINES, L4, Machine
 from components.capacity.capacity_chain import CapacityChain, class_name
-from components.capacity.compute_class import CLASS_LABEL
+from components.capacity.compute_class import CLASS_LABEL, GPU_NODES
 from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from stacks.nodes.l4 import autopilot_selector, disk_gb, pod_size, require_l4
@@ -131,6 +131,11 @@ class L4Nodes(ConfigModel):
             return {self.machine.accelerator: self.machine.node_labels}
         label = CLASS_LABEL if self.autopilot else _CAPACITY_LABEL
         return {name: {label: name} for name in self.chain.minutes_by_class()}
+
+    @property
+    def tolerations(self) -> list[Mapping[str, str]]:
+        """Taints that Kueue lets the pods tolerate."""
+        return [GPU_NODES] if self.autopilot and self.chain.is_list else []
 
     @property
     def pod_selector(self) -> dict[str, str]:

@@ -204,6 +204,7 @@ def _queue(
             namespace=platform.namespace,
             queue_name="llm",
             flavors=nodes.flavors,
+            tolerations=nodes.tolerations,
             quota={
                 "cpu": str(number * machine.pod_cpus),
                 "memory": f"{number * machine.pod_memory_gib}Gi",

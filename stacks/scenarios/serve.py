@@ -107,11 +107,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 **values_of(run, settings.serving, settings.gpus),
             },
             replicas=settings.serving_replicas,
-            depends_on=[
-                *platform.depends_on,
-                *bucket.access,
-                *placement.depends_on,
-            ],
+            patch=placement.patch,
+            depends_on=[*platform.depends_on, *bucket.access, *placement.depends_on],
         ),
     )
     return {

@@ -206,6 +206,45 @@ def test_its_image_comes_from_the_registry_of_the_settings() -> None:
     assert [item for item in plan.resources if item.name.endswith("-nodes-pull-images")]
 
 
+def tolerated(plan: Plan, spec: dict[str, Any]) -> set[str]:
+    """Keys of the taints that a pod tolerates, by itself or by all flavors of its queue."""
+    flavors = [flavor.inputs["spec"] for flavor in plans.of_type(plan, ":ResourceFlavor")]
+    of_flavors = [
+        {entry["key"] for entry in flavor.get("tolerations", ())}
+        for flavor in flavors
+        if "cloud.google.com/compute-class" in flavor["nodeLabels"]
+    ]
+    by_queue = set.intersection(*of_flavors) if of_flavors else set()
+    return {entry["key"] for entry in spec.get("tolerations", ())} | by_queue
+
+
+ONE_NODE_OR_MORE: list[tuple[str, dict[str, str]]] = [
+    ("a4-accelerate", {"capacity_type": LIST}),
+    ("a4-accelerate", {"capacity_type": LIST, "capacity_zone": "us-central1-b", "nodes": "2"}),
+    ("a4-ray", {"capacity_type": LIST, "capacity_zone": "us-central1-b"}),
+    ("a4-ray", {"transport": "rdma"}),
+    ("l4-kueue", {"capacity_type": '["onDemand", "spot"]', "clusterMode": "autopilot"}),
+    ("serve", {"capacity_type": '["onDemand", "flexStart", "spot"]'}),
+]
+
+
+@pytest.mark.parametrize(("stack", "settings"), ONE_NODE_OR_MORE)
+def test_pods_that_choose_a_class_tolerate_the_taint_of_nodes_with_gpus(
+    stack: str, settings: dict[str, str]
+) -> None:
+    plan = plans.shipped(stack, **plans.known_settings(stack, imageUri=plans.IMAGE), **settings)
+    assert plans.of_type(plan, "/v1:ComputeClass")
+    with_gpus = [
+        spec
+        for _, spec in plans.pods(plan)
+        if any(
+            "nvidia.com/gpu" in container["resources"].get("limits", {}) for container in spec["containers"]
+        )
+    ]
+    assert with_gpus
+    assert all("nvidia.com/gpu" in tolerated(plan, spec) for spec in with_gpus)
+
+
 @pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
 def test_the_keeper_may_change_workloads_and_its_own_flavors_and_nothing_else(stack: str) -> None:
     plan = on_two_nodes(stack)

@@ -19,7 +19,7 @@ STACK = plans.one_with("transport")
 
 def planned(stack: str, **settings: str) -> Plan:
     nodes = plans.known_settings(stack, nodes="2")
-    return plans.shipped(stack, imageUri=plans.IMAGE, transport="rdma", **nodes, **settings)
+    return plans.shipped(stack, imageUri=plans.IMAGE, **{"transport": "rdma", **nodes, **settings})
 
 
 def trainer(plan: Plan) -> dict[str, Any]:
@@ -62,8 +62,16 @@ def test_nccl_finds_its_plugin_and_fails_without_it(stack: str) -> None:
     assert variables["LD_LIBRARY_PATH"].endswith(f"{mount['mountPath']}/lib64")
 
 
-def test_the_nodes_get_networks_for_their_cards_and_let_pods_lock_memory() -> None:
+def test_google_s_way_without_a_script_comes_first() -> None:
     plan = planned(STACK)
+    (rule,) = plans.only(plan, "/v1:ComputeClass").inputs["spec"]["priorities"]
+    assert rule["acceleratorNetworkProfile"] == "auto"
+    assert "nodeSystemConfig" not in rule
+    assert "lock-memory" not in plans.text(plan)
+
+
+def test_the_nodes_get_networks_for_their_cards_and_let_pods_lock_memory() -> None:
+    plan = planned(STACK, transport="rdmaWithScript")
     compute_class = plans.only(plan, "/v1:ComputeClass").inputs["spec"]
     assert compute_class["nodePoolConfig"]["dra"] == {"networking": {"enabled": True}}
     (rule,) = compute_class["priorities"]
@@ -148,7 +156,7 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     ),
     (
         {**A4_RAY, KEY: "roce"},
-        "transport: 'roce' is not one of tcp, rdma",
+        "transport: 'roce' is not one of tcp, rdma, rdmaWithScript",
     ),
     (
         {"llm-stacks:scenario": "l4-kueue", **NO_RESERVATION, KEY: "rdma"},

@@ -48,8 +48,9 @@ def check_transport(devices: Path | None = None) -> None:
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if locked != resource.RLIM_INFINITY and locked < LEAST_LOCKED:
         raise InputError(
-            f"transport is rdma, and the pod may lock {locked // 1024} KiB of memory: the first script of "
-            "its node has not run; see docs/capacity.md, or set transport to tcp"
+            f"transport is rdma, and the pod may lock {locked // 1024} KiB of memory: set transport to "
+            "rdmaWithScript, or to tcp if it is that already, because then its node has not run the script "
+            "(docs/capacity.md)"
         )
 
 
