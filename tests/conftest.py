@@ -1,5 +1,6 @@
 """Skips the tests that take minutes, unless `--slow` asks for them."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -32,3 +33,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="takes minutes: --slow"))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the tests the search for garbage among the modules and the tests, which stay."""
+    gc.freeze()
+    # Tests load more modules, which stay too.
+    gc.set_threshold(700, 10, 100)
