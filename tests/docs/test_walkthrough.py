@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.checkout import copy_of_checkout
 from tests.checkout_files import checkout_files
 from tests.docs.documents import ROOT, WALKTHROUGH
 
@@ -22,7 +23,7 @@ PAGE: Final = WALKTHROUGH / "README.md"
 # What `make docs` writes anew when there is another stack.
 GENERATED: Final = {".gitlab-ci.yml", "README.md", "docs/settings.md", "docs/in-a-company.md"}
 # They look at all stacks at once.
-OF_ALL_STACKS: Final = ("test_generated", "test_documents", "test_changelog", "test_inventories")
+OF_ALL_STACKS: Final = ("test_generated", "test_documents", "test_changelog", "without_a_stack")
 # The targets of `make test-infrastructure`, and this file, which would run itself.
 OTHERS: Final = (
     "control_plane",
@@ -56,8 +57,7 @@ def stacks(name: str) -> tuple[str, ...]:
 @pytest.fixture
 def checkout(tmp_path: Path, name: str) -> Path:
     """A copy of the checkout with the files of all three scenarios."""
-    for file in checkout_files():
-        put(tmp_path / file, (ROOT / file).read_bytes())
+    copy_of_checkout(tmp_path)
     for folder in (".tools", ".venv"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     add(tmp_path, FILES, lambda text: rename(text, name))

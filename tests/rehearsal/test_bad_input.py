@@ -15,7 +15,7 @@ from engine.project import ROOT, known_stacks
 from operations.__main__ import main
 from operations.errors import OperationError
 from operations.google.clients import Clients
-from operations.previews.checkout import copied
+from tests.checkout import copy_of_checkout
 from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN, put_into
 from tests.operations.planned import planned_once
 
@@ -56,12 +56,12 @@ Typed = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def checkout() -> Iterator[Path]:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project that a test may break."""
-    with copied(ROOT) as copy:
-        (copy / ".tools").symlink_to(ROOT / ".tools")
-        put_into(copy)
-        yield copy
+    copy = copy_of_checkout(tmp_path_factory.mktemp("checkout"))
+    (copy / ".tools").symlink_to(ROOT / ".tools")
+    put_into(copy)
+    return copy
 
 
 @pytest.fixture(scope="module")

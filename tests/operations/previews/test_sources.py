@@ -19,7 +19,7 @@ def branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_of_program(tmp_path / "branch")
     put_into(copy)
     for name in ("engine", "rehearsal"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name)
     for name in ("tools", ".tools"):
         (copy / name).symlink_to(ROOT / name)
     monkeypatch.setattr("operations.plan.ROOT", copy)
