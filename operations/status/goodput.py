@@ -60,7 +60,7 @@ def read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | Non
 
 def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | None:
     kept = sum(line["seconds"] for line in lines if "seconds" in line and math.isfinite(line["seconds"]))
-    trained = float(_json(files, _TIME).get("seconds") or 0)
+    trained = trained_seconds(files)
     if not kept or not trained:
         return None
     if not math.isfinite(trained):
@@ -72,6 +72,15 @@ def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | No
         accelerators = math.prod(map(int, str(topology).split("x")))
     # The time is written once a minute.
     return Goodput(kept_seconds=kept, trained_seconds=max(trained, kept), accelerators=accelerators)
+
+
+def trained_seconds(files: RunFiles) -> float:
+    """Seconds that a run has trained, all its tries together. Raises the errors of `read`."""
+    try:
+        seconds = float(_json(files, _TIME).get("seconds") or 0)
+    except ODD_ANSWER:
+        raise OperationError(f"{files.run}/{_TIME} is not what the training writes") from None
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def test_a_program_reads_the_same(
     assert {entry["kind"]: entry["health"] for entry in printed["lines"]} == {
         "cluster": "good",
         "nodes": "good",
+        "cost": "good",
     }
 
 
