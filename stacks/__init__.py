@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Final
 
 import pulumi
 from google.auth.exceptions import DefaultCredentialsError
@@ -11,10 +12,12 @@ from google.auth.exceptions import DefaultCredentialsError
 from cloud.credentials import CredentialSettings, find_credentials
 from components.base.retries import wait_out_refusals
 from stacks import scenarios
-from stacks.settings.model import ConfigModel, is_secret, keys_of
+from stacks.settings.model import ConfigModel, is_secret, keys_of, values_by_key
 from stacks.settings.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean
 
 Outputs = Mapping[str, pulumi.Input[str]]
+# The output with the capacities of an `up`, for the next one.
+_CAPACITIES: Final = "capacities"
 
 
 def scenario_modules() -> dict[str, ModuleType]:
@@ -51,7 +54,17 @@ def build() -> Outputs:
     settings = config.read(scenario.Settings)
     wait_out_refusals()
     _require_credentials(config)
-    return scenario.build(settings)
+    return {**scenario.build(settings), **_for_later(config.stack, settings)}
+
+
+def _for_later(stack: str, settings: ConfigModel) -> Outputs:
+    """Outputs for the next `up`, and for a `destroy`, which runs no program and lists the outputs before."""
+    types = values_by_key(settings).get("capacity.type")
+    return {
+        **({_CAPACITIES: ", ".join(types)} if types else {}),
+        "ifDestroyFails": f"write its output to destroy.log; python -m operations explain --stack {stack} "
+        "destroy.log says what to do",
+    }
 
 
 def _require_credentials(config: ConfigReader) -> None:
@@ -68,7 +81,10 @@ def _require_credentials(config: ConfigReader) -> None:
 
 
 def say_what_becomes_of_the_run(outputs: Outputs) -> None:
-    """Prints that the stack trains another run than after the last `up`, in a preview too."""
+    """Prints that the stack trains another run than after the last `up`, or leaves a capacity.
+
+    A preview prints it too.
+    """
     stack = "/".join((pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack()))
     # A StackReference would do the same, but as a resource, which every `refresh` would call changed.
     try:
@@ -78,11 +94,24 @@ def say_what_becomes_of_the_run(outputs: Outputs) -> None:
         # SDK raises no class of its own, and a sentence is worth no failed `up`.
         pulumi.log.debug(f"the run of the last up is not known: {error}")
         return
+    _warn_of_capacities(str(state.get("outputs", {}).get(_CAPACITIES, "")), str(outputs.get(_CAPACITIES, "")))
     before, after = state.get("outputs", {}).get("run"), outputs.get("run")
     if before and before != after:
         pulumi.log.info(
             f"run {before} is no longer trained and keeps its checkpoints; run {after} goes on from its "
             "newest checkpoint, or starts from step 0 if it has none"
+        )
+
+
+def _warn_of_capacities(before: str, after: str) -> None:
+    """Warns of each capacity that a stack had and leaves, because something may run on it."""
+    gone = [name for name in before.split(", ") if name and name not in after.split(", ")]
+    if gone:
+        pulumi.log.warn(
+            f"capacity.type no longer has {' and '.join(gone)}: what runs on these machines is stopped. A "
+            "training saves and goes on elsewhere from its newest checkpoint, and a server is away "
+            "meanwhile. Look with `python -m operations status` first; to let a job end, change "
+            "capacity.type after it"
         )
 
 

@@ -24,6 +24,7 @@ _LOSSES: Final = (Kind.DELETE, Kind.REPLACE)
 # Types that hold work or take long to get back. The warning names such resources.
 _PRECIOUS: Final = (":Bucket", ":Cluster", ":NodePool", ":PersistentVolumeClaim", ":CryptoKey", ":Repository")
 _BUCKET: Final = ":Bucket"
+_CHART: Final = ":Release"
 # A list of this many resources is folded, unless something in it is lost.
 _FOLDED: Final = 6
 _ENDING: Final = "\n\n*The rest is cut off: a comment is not that long. The job's artifact has all of it.*\n"
@@ -103,6 +104,7 @@ def _caution(previews: Previews) -> str:
     ]
     for preview in previews.stacks:
         lines += [f"> **{code(preview.stack)} warns:** {code(warning)}" for warning in preview.warnings]
+        lines += [f"> **{code(preview.stack)}:** {text}" for text in _halves(preview)]
         lines += [
             f"> **{code(preview.stack)}: {_ended(run)}**{_kept(run, preview)}"
             for run in preview.runs
@@ -152,6 +154,19 @@ def _kept(run: RunChange, preview: StackPreview) -> str:
     of_recipe = any(prop.path.startswith(("recipe", "workers", "topology")) for prop in preview.settings)
     condition = " A run takes no other values of its recipe: let it end first." if of_recipe else ""
     return f" Its checkpoints stay in the bucket. To go on with it, before `up`: {command}.{condition}"
+
+
+def _halves(preview: StackPreview) -> Iterator[str]:
+    """Charts whose version changes while the image of their program stays, which a digest names."""
+    for change in preview.of(Kind.UPDATE) + preview.of(Kind.REPLACE):
+        versions = [prop for prop in change.properties if prop.path == "version"]
+        images = [prop for prop in change.properties if "image" in prop.path]
+        if change.type.endswith(_CHART) and versions and not images:
+            versions_text = f"{code(versions[0].old)} → {code(versions[0].new)}"
+            yield (
+                f"the chart {code(change.name)} goes {versions_text}, and its program's image stays. Both "
+                "must be of one release: change the image's digest in `stacks/pins.py` too."
+            )
 
 
 def _ended(run: RunChange) -> str:

@@ -132,8 +132,23 @@ class FakeGoogle(FakeProvider):
             number = str(1 + max((int(item.outputs["version"]) for item in versions), default=0))
             item_id = f"{prefix}{number}"
             outputs |= {"name": item_id, "version": number}
+        if new and records.of(resource.type).id.endswith("/{digits}"):
+            item_id, outputs = self._invented(resource.type, item_id, outputs)
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
         return item_id, outputs, ""
+
+    def _invented(self, type_token: str, item_id: str, outputs: Outputs) -> tuple[str, Outputs]:
+        """Id and outputs with a number that no item has. Google invents it, so a second creation succeeds."""
+        taken = {item.id for item in (*self.cloud.of_type(type_token), *self.cloud.foreign)}
+        path, _, digits = item_id.rpartition("/")
+        number = int(digits)
+        while f"{path}/{number}" in taken:
+            number += 1
+        new_id = f"{path}/{number}"
+        return new_id, {
+            key: value.replace(item_id, new_id) if isinstance(value, str) else value
+            for key, value in outputs.items()
+        }
 
     def failure_message(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
         """The message of `Create` and `Update` in the bridge's pkg/tfbridge/provider.go."""

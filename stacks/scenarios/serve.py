@@ -6,6 +6,7 @@ import pulumi
 from pydantic import Field
 
 from cloud.machines import G2_MACHINES
+from components.cluster.capacity import CapacityType
 from components.storage.bucket import ExistingBucket, ExistingBucketArgs
 from components.workload.model_server import ModelServer, ModelServerArgs
 from stacks.monitoring import GPUS, gke_monitoring
@@ -52,6 +53,12 @@ class Settings(ConfigModel):
         counts = sorted({machine.count for machine in G2_MACHINES.values()})
         if self.gpus not in counts:
             raise ValueError(f"no machine has {self.gpus} L4; choose one of {', '.join(map(str, counts))}")
+
+    @rule("capacity.minutes", when_set=True)
+    def _minutes_have_an_effect(self) -> None:
+        # The pod of a server needs no other node, so GKE goes on at once where it has no machine.
+        if CapacityType.FLEX_START not in self.capacity.capacity_types:
+            raise ValueError("does nothing here without flexStart in capacity.type; remove it")
 
     @rule("vllmArguments")
     def _arguments_are_the_users_to_set(self) -> None:

@@ -129,7 +129,8 @@ class TrainingImage(ConfigModel):
         pattern=REGION,
         description="Region in which Cloud Build builds the image. By default the stack's region if every "
         f"project may build there, else {cloudbuild.OPEN_REGIONS[0]}. The image itself is always kept in the "
-        "stack's region.",
+        "stack's region. On a stack that is up it counts for the next image: what is built "
+        "is not built again.",
     )
     build_pool: Annotated[
         str | None, Hint(values="a private pool, projects/PROJECT/locations/REGION/workerPools/NAME")

@@ -71,6 +71,13 @@ def test_pools_that_are_replaced_lose_no_checkpoints() -> None:
     assert "which stays" not in text_of(preview(changes=(CLUSTER, bucket)))
 
 
+@pytest.mark.parametrize(("paths", "warns"), [(("version",), True), (("version", "values.image.tag"), False)])
+def test_a_chart_without_its_program_is_a_caution(paths: tuple[str, ...], warns: bool) -> None:
+    properties = tuple(Property(path=path, old="0.19.2", new="0.20.0") for path in paths)
+    chart = replace(CHANGE, type="kubernetes:helm.sh/v3:Release", name="kueue", properties=properties)
+    assert ("Both must be of one release" in text_of(preview(changes=(chart,)))) is warns
+
+
 def test_without_its_bucket_no_run_goes_on() -> None:
     bucket = Change(kind=Kind.REPLACE, type="gcp:storage:Bucket", name="b")
     same = replace(RUN, after="old-1")
