@@ -14,7 +14,7 @@ from rich.console import Console
 from engine.command import ending
 from engine.project import ROOT
 from operations import findings, plan
-from operations.checks.accounts import check_accounts
+from operations.checks.accounts import check_accounts, check_basic_roles, check_builder
 from operations.checks.bucket import check_bucket
 from operations.checks.data import check_data
 from operations.checks.hub import check_chat_template, check_hub, token_of
@@ -52,6 +52,8 @@ CHECKS: Final[dict[str, Check]] = {
     "APIs": check_apis,
     "permissions": check_permissions,
     "accounts": check_accounts,
+    "basic roles": check_basic_roles,
+    "builder": check_builder,
     "key": check_key,
     "places": check_places,
     "reservation": check_reservations,

@@ -1,16 +1,20 @@
-"""What the deploy identity could reach, computed from its bindings. A test fails when it grows."""
+"""What the pipelines' identities could reach, computed from their bindings. A test fails when it grows.
+
+Some powers give their holder another account. Its bindings are followed too, and so on.
+"""
 
 import re
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine.project import known_stacks
+from engine.project import ROOT, known_stacks
 from tests.bootstrap.declared import PROJECT_ROLE, Declared
 from tests.inventory import written
 
-DEPLOYER = "llm-deploy-account"
+DEPLOYER, PREVIEWER = "llm-deploy-account", "llm-preview-account"
 # What a role lets its holder do, by kind of resource. A role that is missing here fails the test: say here
 # what it reaches.
 POWERS = {
@@ -28,9 +32,40 @@ POWERS = {
     "roles/monitoring.notificationChannelEditor": {"channel": "own"},
     "roles/run.admin": {"service": "own"},
     "roles/secretmanager.admin": {"secret": "own"},
-    "roles/serviceusage.serviceUsageAdmin": {"API": "enable"},
+    "roles/serviceusage.serviceUsageAdmin": {"API": "switch"},
     "roles/storage.admin": {"bucket": "own"},
     "roles/storage.objectAdmin": {"bucket": "write"},
+    # The preview identity's.
+    "roles/artifactregistry.reader": {"repository": "read"},
+    "roles/cloudkms.cryptoKeyDecrypter": {"key": "read with"},
+    "roles/container.viewer": {"cluster": "see"},
+    "roles/iam.securityReviewer": {"role": "see"},
+    "roles/iam.serviceAccountViewer": {"account": "see"},
+    "roles/monitoring.viewer": {"alert": "see", "dashboard": "see", "channel": "see"},
+    "roles/run.viewer": {"service": "see"},
+    "roles/secretmanager.viewer": {"secret": "see"},
+    "roles/serviceusage.serviceUsageViewer": {"API": "see"},
+    "roles/storage.bucketViewer": {"bucket": "see"},
+    "roles/storage.objectViewer": {"bucket": "read"},
+    # Those of the stacks' accounts.
+    "roles/container.defaultNodeServiceAccount": {"log": "write"},
+    "roles/logging.logWriter": {"log": "write"},
+    "roles/serviceusage.serviceUsageConsumer": {"API": "use"},
+    # Those of accounts that the bootstrap did not make.
+    "roles/cloudbuild.builds.builder": {"bucket": "write", "repository": "write", "build": "run"},
+    "roles/editor": {"bucket": "write", "account": "act as"},
+}
+OTHERS, LEGACY = "payroll", "Cloud Build's legacy account"
+# Accounts that the bootstrap did not make, with a role in the project.
+FOREIGN = {OTHERS: "roles/editor", LEGACY: "roles/cloudbuild.builds.builder"}
+# Powers that run code as an account without a right to act as it. Another team's job gets other arguments
+# (`run.jobs.runWithOverrides`), a pod any Kubernetes account, and a tag another image. A build may have no
+# account.
+RUNS_AS = {
+    "own any service": {OTHERS},
+    "own any cluster": {OTHERS},
+    "own any repository": {OTHERS},
+    "run any build": {LEGACY},
 }
 _BUCKET, _SECRET = "storage.googleapis.com/Bucket", "secretmanager.googleapis.com/Secret"
 # Resources of a project that is shared with others: kind, type and name as conditions see them.
@@ -97,10 +132,13 @@ REVIEWED = {
     "own any repository",
     "own any service",
     "run any build",
-    "enable any API",
+    "switch any API",
     "read any log",
     "see any machine",
     "use the state's key",
+    # By acting as a stack's account.
+    "write any log",
+    "use any API",
 }
 
 
@@ -130,12 +168,21 @@ def holds(binding: dict[str, Any], type: str, name: str) -> bool:
     return bool(eval(expression, {"resource": resource, "extract": extract}))
 
 
-def reached(declared: Declared) -> set[str]:
-    """What the deploy identity may do with the resources, by its bindings on the project and on resources."""
+def bindings_of(declared: Declared, identity: str) -> list[tuple[str, dict[str, Any]]]:
+    """The bindings of an identity with the types of their resources. A foreign account has one role."""
+    if identity in FOREIGN:
+        return [(PROJECT_ROLE, {"role": FOREIGN[identity]})]
+    return [
+        (type_token, inputs)
+        for type_token, _, inputs in declared.resources
+        if f"serviceAccount:{identity}@" in str(inputs.get("member"))
+    ]
+
+
+def reached(declared: Declared, identity: str) -> set[str]:
+    """What an identity may do with the resources, by its bindings on the project and on resources."""
     reach = set()
-    for type_token, _, inputs in declared.resources:
-        if DEPLOYER not in str(inputs.get("member")):
-            continue
+    for type_token, inputs in bindings_of(declared, identity):
         for label, (kind, type, name) in RESOURCES.items():
             targets = (inputs.get(key) for key in ("bucket", "cryptoKeyId", "serviceAccountId"))
             target = str(next(filter(None, targets), ""))
@@ -146,8 +193,80 @@ def reached(declared: Declared) -> set[str]:
     return reach
 
 
+def accounts_of(declared: Declared, identity: str) -> set[str]:
+    """The accounts of the bootstrap as which an identity may act."""
+    return {
+        str(inputs["serviceAccountId"]).removeprefix("NAME-OF-")
+        for _, inputs in bindings_of(declared, identity)
+        if inputs["role"] == "roles/iam.serviceAccountUser"
+    }
+
+
+def closure(declared: Declared, identity: str, there: Collection[str] = ()) -> set[str]:
+    """What an identity reaches by itself and as every account that it can become.
+
+    Args:
+        there: The foreign accounts that exist in the project.
+    """
+    reach: set[str] = set()
+    waiting, known = [identity], {identity}
+    while waiting:
+        holder = waiting.pop()
+        reach |= reached(declared, holder)
+        others = {account for power in reach & RUNS_AS.keys() for account in RUNS_AS[power] & set(there)}
+        new = (accounts_of(declared, holder) | others) - known
+        known |= new
+        waiting += sorted(new)
+    return reach
+
+
 def test_the_deploy_identity_reaches_what_was_reviewed_and_nothing_else(declared: Declared) -> None:
-    assert reached(declared) == REVIEWED
+    assert closure(declared, DEPLOYER) == REVIEWED
+
+
+def test_it_can_become_the_stacks_accounts_alone(declared: Declared) -> None:
+    accounts = declared.of_type("serviceaccount/account:Account").items()
+    assert accounts_of(declared, DEPLOYER) == {name for name, inputs in accounts if "accountId" in inputs}
+    assert accounts_of(declared, PREVIEWER) == set()
+
+
+@pytest.mark.parametrize(
+    ("there", "more"),
+    [
+        # Why the stacks need a project of their own.
+        (
+            OTHERS,
+            {"act as another team's account", "write another team's bucket", "write the bootstrap's state"},
+        ),
+        # Why `preflight` refuses that account while it has a role.
+        (LEGACY, {"write another team's object", "write the bootstrap's state", "write the stacks' state"}),
+    ],
+)
+def test_in_a_project_with_such_an_account_it_reaches_what_the_account_reaches(
+    there: str, more: set[str], declared: Declared
+) -> None:
+    assert more <= closure(declared, DEPLOYER, [there])
+
+
+def test_the_preview_identity_reads_the_stacks_state_and_changes_nothing(declared: Declared) -> None:
+    reach = closure(declared, PREVIEWER, FOREIGN)
+    assert {text for text in reach if not text.startswith("see ")} == {
+        "read the stacks' state",
+        "read with the state's key",
+        "read any repository",
+    }
+
+
+@pytest.mark.parametrize("page", ["SECURITY.md", "docs/merge-requests.md"])
+def test_what_the_deploy_identity_cannot_do_is_said_of_a_project_of_its_own(page: str) -> None:
+    sentences = re.split(r"(?<=[.|]) ", " ".join((ROOT / page).read_text().split()))
+    matches = [
+        text for text in sentences if re.search(r"cannot act as another|acts? as the stacks' ser", text)
+    ]
+    assert matches
+    assert not [
+        text for text in matches if "in a project of its own" not in text.lower() and "reads" not in text
+    ]
 
 
 def test_a_right_on_the_project_such_as_creating_a_bucket_is_not_bounded(declared: Declared) -> None:

@@ -93,6 +93,7 @@ class GoodProject:
             self.subnet,
             self.host,
             self.accounts,
+            self.builder,
             self.key,
             self.served_run,
         ):
@@ -210,12 +211,19 @@ class GoodProject:
         router = {"name": "router", "network": network, "nats": [{"name": "nat"}] if nat else []}
         self.server.plant("compute.v1", "compute.routers.list", {"items": [router]}, region=self.region_name)
 
-    def accounts(self, *missing: str, disabled: bool = False) -> None:
+    def builder(self, email: str = "123456789012-compute@developer.gserviceaccount.com") -> None:
+        """The account of builds without an account."""
+        answer = {"serviceAccountEmail": f"projects/{PROJECT}/serviceAccounts/{email}"}
+        method = "cloudbuild.projects.locations.getDefaultServiceAccount"
+        self.server.plant("cloudbuild.v1", method, answer)
+
+    def accounts(self, *missing: str, disabled: bool = False, **more: list[str]) -> None:
         """Service accounts that exist, as which everybody may act.
 
         Args:
             missing: Roles in the project that none of them has.
             disabled: Whether they are disabled.
+            more: Members of further roles, by the name of the role.
         """
         self.server.plant("iam.v1", "iam.projects.serviceAccounts.get", {"disabled": disabled})
         granted = {"permissions": ["iam.serviceAccounts.actAs"]}
@@ -223,6 +231,8 @@ class GoodProject:
         roles = sorted({role for needed in PROJECT_ROLES.values() for role in needed} - {*missing})
         members = [f"serviceAccount:{email}" for email in ACCOUNTS.values()]
         bindings = [{"role": role, "members": members} for role in roles]
+        owner = {"role": "roles/owner", "members": ["user:jane@example.com"]}
+        bindings += [owner, *({"role": f"roles/{role}", "members": names} for role, names in more.items())]
         policy = "cloudresourcemanager.projects.getIamPolicy"
         self.server.plant(MANAGER, policy, {"bindings": bindings}, projectsId=PROJECT)
 
