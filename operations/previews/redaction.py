@@ -64,6 +64,15 @@ _AT_START: Final = tuple(
     if "(?<!" in pattern.pattern
 )
 _KEY: Final = r"[\"']?\s*[:=]\s*[\"']?"
+# Secrets by the text around them that a line end may break. The name of the next line's header is none.
+_BROKEN: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?i)(?P<kept>(?:aws|hmac|secret)[\w .-]{{0,30}}{_KEY})[A-Za-z0-9/+]{{40}}(?![A-Za-z0-9/+=])",
+        r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)",
+        r"(?i)(?P<kept>bearer |authorization\W{1,5}(?:basic|token)\s+)[\w.~+/-]{8,}=*(?![\w:])",
+    )
+)
 _VALUE: Final = r"(?!\[secret\])[^\s\"'`,;}]"
 # Patterns of secrets by the text around them. The group `kept` stays, so that the reader sees what was
 # hidden.
@@ -173,6 +182,9 @@ class Redaction:
         for known in self._known:
             yield from (match.span() for match in re.finditer(re.escape(known), text))
         spans = [match.span() for pattern in _TOKENS for match in pattern.finditer(text)]
+        for pattern in _BROKEN:
+            kept = ((match, match.groupdict().get("kept") or "") for match in pattern.finditer(text))
+            spans += [(match.start() + len(before), match.end()) for match, before in kept]
         for pattern in _AT_START:
             matches = (pattern.match(text, start) for start in starts)
             spans += [match.span() for match in matches if match]

@@ -41,7 +41,17 @@ def read_recipe(load: LoadRecipe, recipe: str, values: Mapping[str, str]) -> Any
         ValueError: If there is no such recipe, or something in it is wrong.
     """
     place = str(_ROOT / recipe) if _is_path(recipe) else recipe
-    return load(place, [f"{key}={value}" for key, value in values.items()])
+    try:
+        return load(place, [f"{key}={value}" for key, value in values.items()])
+    except ValueError:
+        # A stack file may name any file of the machine that previews it, and a comment shows the message.
+        path = Path(place).resolve()
+        if not _is_path(recipe) or not path.exists() or path.is_relative_to(_ROOT.resolve()):
+            raise
+        what = f"recipe {place} is no recipe, or something in it or in recipeSet is wrong"
+        raise ValueError(
+            f"{what}; copy it into this folder to see what, which is not told of other files"
+        ) from None
 
 
 def check_name(recipe: str) -> None:

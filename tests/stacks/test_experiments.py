@@ -201,3 +201,20 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_made(tmp_path: Path
         f"recipe: data.files: there is no file {tmp_path / 'my-rows.jsonl'}; name a file beside the recipe, "
         "or gs://BUCKET/FILE"
     )
+
+
+@pytest.mark.parametrize("above", ["", "../" * len(ROOT.parts)])
+def test_a_recipe_outside_of_the_checkout_is_refused_and_not_quoted(tmp_path: Path, above: str) -> None:
+    """A comment shows the message, and a stack file may name any file of the machine."""
+    secret = tmp_path / "secret.yaml"
+    for content in (
+        "root:x:0:0",
+        "of-somebody: 5",
+        "model: {name: 5, key: of-somebody}",
+        "- a\n of-somebody: {",
+    ):
+        secret.write_text(content)
+        path = f"{above}{str(secret).lstrip('/')}" if above else str(secret)
+        (problem,) = problems({"llm-stacks:recipe": path})
+        assert "is no recipe, or something in it or in recipeSet is wrong; copy it" in problem
+        assert "root:x" not in problem and "of-somebody" not in problem

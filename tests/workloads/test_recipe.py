@@ -111,6 +111,31 @@ def test_a_wrong_value_is_refused_by_name(
     assert problem in refused(tmp_path, tree)
 
 
+@pytest.mark.parametrize(
+    ("section", "key", "values"),
+    [
+        ("model", "name", ["a/b\nid", "../../x", "a/../b", "https://host/x", "gs://bucket/x", "--x"]),
+        ("data", "name", ["a/b\x1b[2J", "..", "file:///etc/passwd"]),
+        ("model", "revision", ["main;id", "../x", "$(id)", "a b", "-x", "refs/../x", "main\n"]),
+        ("training", "report_to", [["os.system"], ["wandb\n"], ["a;b"], [""]]),
+        ("training", "hub_model_id", ["a/b;id", "a/$(id)", "a/..", "", "-x"]),
+    ],
+)
+def test_a_name_that_is_none_is_refused(
+    tmp_path: Path, tree: dict[str, Any], section: str, key: str, values: list[Any]
+) -> None:
+    for value in values:
+        changed = {**tree, section: tree[section] | {key: value}}
+        assert f"{section}.{key}" in refused(tmp_path, changed), value
+
+
+@pytest.mark.parametrize("name", ["google/gemma-3-4b-it", "gpt2", "/a folder/model", "./model"])
+def test_an_id_of_the_hub_and_a_directory_are_names(tmp_path: Path, tree: dict[str, Any], name: str) -> None:
+    tree["model"]["name"] = name
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(tree))
+    assert load_recipe(str(tmp_path / "mine.yaml")).model.name == name
+
+
 def test_a_number_without_a_point_is_a_number(tmp_path: Path, tree: dict[str, Any]) -> None:
     """PyYAML reads 2e-4 as a text."""
     path = tmp_path / "mine.yaml"

@@ -109,6 +109,30 @@ def test_a_token_that_a_line_end_breaks_is_hidden_with_what_is_left_of_it(token:
         assert shown == f"before\n{SECRET} after\nthe end"
 
 
+@pytest.mark.parametrize(
+    ("before", "secret", "after"),
+    [
+        ("Authorization: Bearer ", "q7" * 20, " after"),
+        ("authorization: basic ", "dXNlcjpwYXNzd29yZDEyMzQ1Njc4", " after"),
+        ("aws_secret_access_key = ", "k9/" * 13 + "A", " after"),
+        ("https://", "user:pa55word9long", "@host/path after"),
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n    ", "\\\n\t"])
+def test_a_secret_known_by_its_context_is_hidden_behind_a_line_end_too(
+    before: str, secret: str, after: str, line_end: str
+) -> None:
+    for place in (6, len(secret) // 2, len(secret) - 4):
+        shown = Redaction().text(f"{before}{secret[:place]}{line_end}{secret[place:]}{after}\nthe end")
+        assert shown.endswith(f"{SECRET}{after}\nthe end")
+        assert secret[:place] not in shown
+
+
+def test_the_header_below_an_authorisation_stays() -> None:
+    text = f"Authorization: Bearer {'q7' * 20}\nHost: example.com"
+    assert Redaction().text(text) == f"Authorization: Bearer {SECRET}\nHost: example.com"
+
+
 def test_no_secret_hides_by_what_the_one_below_it_is_known() -> None:
     for planted in (PLANTED, PLANTED[::-1]):
         shown = Redaction().text("\n".join(text for text, _ in planted))

@@ -1,5 +1,6 @@
 """The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
@@ -37,6 +38,30 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
 
 
+def _is_name(text: str) -> str:
+    """A name of the Hub or a directory. It becomes part of addresses, commands and names of folders."""
+    if not text.isprintable() or "://" in text or text.startswith("-") or ".." in text.split("/"):
+        raise ValueError("is no id of the Hub and no directory: it has a line end, an address or `..`")
+    return _not_blank(text)
+
+
+def _is_plain(text: str) -> str:
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", text) or ".." in text:
+        raise ValueError("has other characters than letters, digits and . _ - /")
+    return text
+
+
+def _is_tracker(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][\w-]*", text):
+        raise ValueError("is no tracker, such as tensorboard or wandb")
+    return text
+
+
+SourceName = Annotated[str, AfterValidator(_is_name)]
+MaybeSourceName = Annotated[str, AfterValidator(lambda text: text and _is_name(text))]
+# A branch, a tag, a commit or a repository.
+PlainName = Annotated[str, AfterValidator(_is_plain)]
+
 # What follows the name of a file of rows in the name of the archive with its pictures, which is beside it.
 PICTURES = ".pictures.zip"
 # A function of the user, in a file beside the recipe.
@@ -50,8 +75,8 @@ class Section(BaseModel):
 class _Source(Section):
     """A model or a data set, from the Hugging Face Hub or a directory."""
 
-    name: Text = Field(description="A Hugging Face id or a directory.")
-    revision: Text | None = Field(
+    name: SourceName = Field(description="A Hugging Face id or a directory.")
+    revision: PlainName | None = Field(
         None,
         description="Branch, tag or commit on the Hub. A run keeps the commit with which it began.",
     )
@@ -105,7 +130,7 @@ class Data(_Source):
 
     kind: ClassVar = "dataset"
 
-    name: MaybeText = Field(
+    name: MaybeSourceName = Field(
         "", description="A Hugging Face id or a directory. Leave it out when you name files."
     )
     config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
@@ -280,7 +305,7 @@ class Training(Section):
     )
     loader_processes: NonNegativeInt = Field(1, description="Processes that prepare batches, per process.")
     log_every_steps: PositiveInt = Field(5, description="Steps from one line of metrics to the next.")
-    report_to: list[Text] = Field(
+    report_to: list[Annotated[str, AfterValidator(_is_tracker)]] = Field(
         [],
         description="Trackers as transformers calls them: tensorboard, wandb, or others that the image has.",
     )
@@ -303,7 +328,7 @@ class Training(Section):
         "merged into it. Without lora it is model.",
     )
     push_to_hub: bool = Field(False, description="Push the result to the Hub once the run is finished.")
-    hub_model_id: Text | None = Field(
+    hub_model_id: PlainName | None = Field(
         None, description="The Hub's repository for the result. It is made if there is none."
     )
     hub_private_repo: bool = Field(True, description="Whether a repository that is made is private.")
