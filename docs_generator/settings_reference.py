@@ -2,11 +2,19 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
 
+import yaml
 from pydantic.fields import FieldInfo
 
 import stacks
+from cloud.services.artifactregistry import REPOSITORY
+from cloud.services.cloudrun import SERVICE
+from cloud.services.compute import NETWORK, SUBNETWORK
+from cloud.services.container import CLUSTER, NODE_POOL
+from cloud.services.storage import BUCKET
 from docs_generator.parts import DocumentationError, scenarios, table
 from engine.project import project_name, stack_file
 from stacks.settings.model import (
@@ -19,6 +27,25 @@ from stacks.settings.model import (
     values_of,
 )
 
+# What a change of each key replaces, by scenario. `python -m tests.replacements` writes it.
+REPLACEMENTS: Final = Path(__file__).with_name("replacements.yaml")
+# Types that a person wants to know of, in the order of alarm. What lives in a cluster goes with it.
+_NOUNS: Final = {
+    BUCKET.type: "the bucket",
+    CLUSTER.type: "the cluster and all in it",
+    NODE_POOL.type: "node pools",
+    NETWORK.type: "the network",
+    SUBNETWORK.type: "the subnet",
+    REPOSITORY.type: "the repositories of images",
+    SERVICE.type: "the service",
+}
+# Types of what trains or serves in a cluster.
+_IN_A_CLUSTER: Final = {
+    "kubernetes:batch/v1:Job": "the job",
+    "kubernetes:ray.io/v1:RayJob": "the job",
+    "kubernetes:ray.io/v1:RayCluster": "the Ray cluster",
+    "kubernetes:apps/v1:Deployment": "the servers",
+}
 _COLUMNS = ("setting", "what it is", "values", "default")
 
 
@@ -41,10 +68,46 @@ def page() -> str:
             if _title(kind) in shared:
                 fields = {field.alias or key: field for key, field in kind.model_fields.items()}
                 explained[_title(kind)] = fields | explained.get(_title(kind), {})
-    return text + "".join(
-        f"\n## {title}\n\n{_table([_row(key, field, whole=True) for key, field in fields.items()])}"
-        for title, fields in sorted(explained.items())
+    return (
+        text
+        + _replacements()
+        + "".join(
+            f"\n## {title}\n\n{_table([_row(key, field, whole=True) for key, field in fields.items()])}"
+            for title, fields in sorted(explained.items())
+        )
     )
+
+
+def _replacements() -> str:
+    """What a change of each key replaces on a stack that is up. Keys that replace nothing have no row."""
+    by_key: dict[str, dict[str, list[str]]] = {}
+    for scenario, keys in sorted(yaml.safe_load(REPLACEMENTS.read_text()).items()):
+        for key, types in keys.items():
+            if what := replaced(types):
+                by_key.setdefault(key, {}).setdefault(what, []).append(scenario)
+    rows = [
+        [f"`{key}`", what, ", ".join(f"`{scenario}`" for scenario in names)]
+        for key, by_text in sorted(by_key.items())
+        for what, names in by_text.items()
+    ]
+    return (
+        "\n## What a change replaces\n\nEach setting was changed on a stack that is up, in a rehearsal. A "
+        "change of a key that is not in this table replaces none of these things. `pulumi preview` shows "
+        "your own change.\n\n" + table("setting", "a change replaces or deletes", "in", rows=rows)
+    )
+
+
+def replaced(types: Iterable[str]) -> str:
+    """What a person loses with these types of resources, in words. Empty if it is nothing to know of."""
+    without_pools = CLUSTER.type in types
+    nouns = [
+        noun
+        for type_token, noun in _NOUNS.items()
+        if type_token in types and not (without_pools and type_token == NODE_POOL.type)
+    ]
+    if CLUSTER.type not in types:
+        nouns += [noun for type_token, noun in _IN_A_CLUSTER.items() if type_token in types]
+    return ", ".join(dict.fromkeys(nouns))
 
 
 def _scenario(name: str, model: type[ConfigModel], shared: set[str]) -> str:

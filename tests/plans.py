@@ -11,6 +11,7 @@ import pytest
 
 import stacks
 from cloud.services.kubernetes import prepares
+from cloud.services.storage import BUCKET
 from engine import plan as engine_plan
 from engine.configuration import configuration
 from engine.plan import Plan, Planned
@@ -85,6 +86,16 @@ def outputs(rehearsal: Rehearsal) -> dict[str, str]:
     resources = rehearsal.state()["deployment"]["resources"]
     (stack,) = [resource for resource in resources if resource["type"] == "pulumi:pulumi:Stack"]
     return stack["outputs"]
+
+
+def replaced_types(plan: Plan) -> set[str]:
+    """Types of the resources that a plan replaces or deletes, without the bucket of a build's sources."""
+    lost = (resource for resource in plan.resources if resource.op in ("replace", "delete"))
+    return {
+        resource.type
+        for resource in lost
+        if not (resource.type == BUCKET.type and resource.name.endswith("-source"))
+    }
 
 
 def training(plan: Plan) -> Planned:

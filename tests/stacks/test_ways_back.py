@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any, Final
 
 import pytest
+import yaml
 
 import stacks
+from docs_generator import settings_reference
 from rehearsal.errors import RehearsalError
 from rehearsal.fakes import finished_run
 from rehearsal.fakes.cloud import BUCKET, CLUSTER
@@ -126,6 +128,9 @@ def test_a_setting_changes_and_changes_back(stack: str, context: dict[str, str],
         if rehearsal.preview().changed:
             rehearsal.up()
         rehearsal.configure(after)
+        if not context:
+            known = yaml.safe_load(settings_reference.REPLACEMENTS.read_text())[stack].get(key, ())
+            assert plans.replaced_types(rehearsal.preview()) <= {*known}, "python -m tests.replacements"
         if not rehearsal.preview().changed:
             continue
         kept = ids(rehearsal, KEPT.get(key))
