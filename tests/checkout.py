@@ -21,8 +21,13 @@ def copy_of_program(folder: Path) -> Path:
         for path in ROOT.glob(pattern):
             shutil.copyfile(path, folder / path.name)
     for name in _FOLDERS:
-        shutil.copytree(ROOT / name, folder / name)
+        copy_of_folder(ROOT / name, folder / name)
     return folder
+
+
+def copy_of_folder(source: Path, copy: Path) -> None:
+    # Another process may be writing such a file, which then takes its own name.
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
 
 
 def copy_of_checkout(folder: Path) -> Path:

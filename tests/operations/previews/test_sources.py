@@ -1,6 +1,5 @@
 """A merge request's effect on a running stack, by the real engine and without a cloud."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from engine.project import ROOT
 from operations.previews import sources
 from operations.previews.changes import Kind
-from tests.checkout import copy_of_program
+from tests.checkout import copy_of_folder, copy_of_program
 from tests.neutral_stacks import NEUTRAL as STACK
 from tests.neutral_stacks import put_into
 
@@ -19,7 +18,7 @@ def branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_of_program(tmp_path / "branch")
     put_into(copy)
     for name in ("engine", "rehearsal"):
-        shutil.copytree(ROOT / name, copy / name)
+        copy_of_folder(ROOT / name, copy / name)
     for name in ("tools", ".tools"):
         (copy / name).symlink_to(ROOT / name)
     monkeypatch.setattr("operations.plan.ROOT", copy)
