@@ -178,13 +178,22 @@ _ACCOUNTS: Final = (
 )
 
 _PROGRAMS: Final = (
+    # The program's own words, where a message quotes them: assumption vllm-cuda-on-cloud-run.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)unsupported toolchain|unsupported display driver|cuda\w* .{0,20}error 803|error 803:",
+        action="Cloud Run's driver is older than the CUDA of the server's image: `pulumi config set "
+        "servingImage IMAGE` with a release of vLLM for CUDA 12.8 or older, then `{again}` "
+        "(docs/troubleshooting.md)",
+    ),
     Remedy(
         package=GOOGLE,
         sentence=r"(?i)failed to start and listen on the port|startup probe|STARTUP_PROBE"
         r"|HEALTH_CHECK_CONTAINER|container (failed|exited|called exit)",
         action="the server did not come up: its log says why (the address is in the message, or `gcloud "
         "run services logs read SERVICE --region REGION`). Mostly the model does not load, does not fit "
-        "the accelerator, or `vllmArguments` are wrong. Correct it, then `{again}`",
+        "the accelerator, or `vllmArguments` are wrong. If the log has `unsupported toolchain` or `error "
+        "803`, the image needs an older CUDA (docs/troubleshooting.md). Correct it, then `{again}`",
     ),
     Remedy(
         package=GOOGLE,

@@ -231,6 +231,13 @@ SETTING_TEXTS: Final = (
         "may not read the secret yet",
     ),
     # Programs.
+    *(
+        (SERVICE, f"Error code 9, message: container exited: RuntimeError: CUDA error: {words}", "CUDA 12.8")
+        for words in (
+            "the provided PTX was compiled with an unsupported toolchain",
+            "Error 803: system has unsupported display driver / cuda driver combination",
+        )
+    ),
     (
         SERVICE,
         "Error code 9, message: The user-provided container failed to start and listen on the port defined "
