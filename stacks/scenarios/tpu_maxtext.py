@@ -10,6 +10,7 @@ import pulumi
 from pydantic import Field
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
+from components.base.pod_patch import PodPatch
 from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from components.workload.ray import BUCKET_MOUNT, RAY_WORKERS, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
@@ -201,6 +202,8 @@ def _workers(settings: Settings) -> RayWorkers:
         node_selector=tpu_slice.node_labels,
         shared_memory="32Gi",
         scratch="40Gi",
+        # GKE reads what the chips do from this port of the program's container: assumption node-duty-cycle.
+        patch=PodPatch(container={"ports": [{"name": "tpu-metrics", "containerPort": 8431}]}),
     )
 
 

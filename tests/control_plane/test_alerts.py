@@ -33,6 +33,7 @@ PUBLISHED = {
     "kubernetes_io:node_accelerator_duty_cycle": _NODE,
     "kubernetes_io:node_accelerator_tensorcore_utilization": _NODE,
     "kubernetes_io:container_accelerator_duty_cycle": _CONTAINER,
+    "kubernetes_io:node_memory_total_bytes": _NODE.replace('"n"', '"gke-tpu-1-a"'),
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 'cluster="CLUSTER",gpu="0"',
     "DCGM_FI_DEV_FB_USED": 'cluster="CLUSTER",gpu="0"',
     "kube_pod_status_phase": 'cluster="CLUSTER",namespace="NAMESPACE",phase="Pending",pod="p"',
@@ -160,6 +161,37 @@ def test_an_alert_fires_under_its_fault_and_is_silent_without(alert: str, tmp_pa
 
     tests = [test(fault, fires_at, True), test(fault, fires_at - 3, False)]
     tests += [test(values, minute, False) for values in quiet for minute in range(0, END, 3)]
+    assert not promtool(tmp_path, [rule], tests)
+
+
+RUNNING = PUBLISHED[PHASE].replace("Pending", "Running")
+
+
+@pytest.mark.parametrize(
+    ("node", "running", "fires"),
+    [
+        # After the run, with other pods that have ended, and while a program trains.
+        ("gke-tpu-1-a", None, True),
+        ("gke-tpu-1-a", "0x60", True),
+        ("gke-tpu-1-a", "1x60", False),
+        # A node without chips.
+        ("gke-pool-1-a", None, False),
+    ],
+)
+def test_a_slice_on_which_nothing_runs_is_told_although_no_program_reports_it(
+    node: str, running: str | None, fires: bool, tmp_path: Path
+) -> None:
+    plan = plan_of("tpu-maxtext")
+    condition = policies("tpu-maxtext")["accelerators-idle"]["conditionPrometheusQueryLanguage"]
+    rule = {"alert": "A", "expr": condition["query"], "for": condition["duration"]}
+    labels = _NODE.replace('"n"', f'"{node}"')
+    inputs = [series(f"kubernetes_io:node_memory_total_bytes{{{labels}}}", "7x60", plan)]
+    if running:
+        inputs.append(series(f"{PHASE}{{{RUNNING}}}", running, plan))
+    firing = 'group(ALERTS{alertname="A",alertstate="firing"})'
+    samples = [{"labels": "{}", "value": 1}] if fires else []
+    asked = [{"expr": firing, "eval_time": "40m", "exp_samples": samples}]
+    tests = [{"interval": "1m", "input_series": inputs, "promql_expr_test": asked}]
     assert not promtool(tmp_path, [rule], tests)
 
 

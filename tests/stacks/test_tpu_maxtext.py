@@ -226,3 +226,9 @@ def test_the_outputs_are_commands_for_this_run(standing: Rehearsal) -> None:
 def test_a_result_that_cannot_be_served_has_no_command() -> None:
     """Without published weights there is no tokenizer, and the run exports nothing."""
     assert "serveRun" not in plans.outputs(plans.standing("tpu-maxtext"))
+
+
+def test_gke_reads_what_the_chips_do_from_the_workers_port() -> None:
+    (group,) = job(plans.shipped("tpu-maxtext"))["rayClusterSpec"]["workerGroupSpecs"]
+    ports = group["template"]["spec"]["containers"][0]["ports"]
+    assert {port["containerPort"] for port in ports} >= {8001, 8431}
