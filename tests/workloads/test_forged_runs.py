@@ -186,6 +186,31 @@ def test_a_result_that_lists_a_file_outside_of_it_is_refused(
     assert [*(tmp_path / "target").iterdir()] == []
 
 
+def test_a_link_in_a_result_brings_no_other_file(run: RunFolder, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("of the machine")
+    run.folder.write_text("adapter/a", "x")
+    file = Path(run.folder.uri, "adapter", "a")
+    file.unlink()
+    file.symlink_to(other)
+    run.folder.write_text(MARKER, json.dumps({"adapter": {"a": other.stat().st_size}}))
+    (tmp_path / "target").mkdir()
+    with pytest.raises(InputError, match="names a file outside of adapter: 'a'"):
+        run.fetch_result("adapter", tmp_path / "target")
+    assert [*(tmp_path / "target").iterdir()] == []
+
+
+@pytest.mark.parametrize("size", [0, 2, -1, 1e9, "1", None, [1]])
+def test_a_result_of_another_size_than_its_list_says_is_refused(
+    size: object, run: RunFolder, tmp_path: Path
+) -> None:
+    run.folder.write_text("adapter/a", "x")
+    run.folder.write_text(MARKER, json.dumps({"adapter": {"a": size}}))
+    (tmp_path / "target").mkdir()
+    with pytest.raises(InputError, match="is not what was published"):
+        run.fetch_result("adapter", tmp_path / "target")
+
+
 RECORDS: dict[str, object] = {
     "a list": [],
     "no recipe": {"workers": 1},

@@ -49,6 +49,14 @@ def test_a_pod_writes_only_into_volumes_and_its_home_is_one(plan: Plan) -> None:
             assert mounted.get("/tmp") in empty, name
 
 
+def test_the_home_of_a_training_is_apart_from_what_comes_from_its_bucket(plan: Plan) -> None:
+    trainings = plans.trainings(plan, (":Job", ":RayJob"))
+    for resource, spec in plans.pods(plan):
+        for container in spec["containers"] if resource in trainings else ():
+            homes = [variable["value"] for variable in container["env"] if variable["name"] == "HOME"]
+            assert homes == ["/tmp/home"], resource.name
+
+
 def test_every_scratch_volume_is_smaller_than_the_request_of_its_pod(plan: Plan) -> None:
     for name, spec in plans.pod_specs(plan):
         requests = spec["containers"][0]["resources"]["requests"]

@@ -212,7 +212,7 @@ class RunFolder:
         if not published or not isinstance(published, dict):
             raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
         for name, size in published.items():
-            if "/" in name or not stays_inside(name):
+            if "/" in name or not stays_inside(name) or self.folder.leads_outside(f"{result}/{name}"):
                 raise InputError(f"{MARKER} of {self.folder.uri} names a file outside of {result}: {name!r}")
             file = target / name
             self.folder.first_access(lambda file=file: self.folder.download(f"{result}/{file.name}", file))

@@ -97,6 +97,10 @@ class Folder:
         with self._files.open_input_stream(path) as stream:
             return bytes(stream.read()).decode()
 
+    def leads_outside(self, name: str) -> bool:
+        """Whether a file is a link to one outside of the directory. A bucket has no links."""
+        return self._local and not Path(self.path, name).resolve().is_relative_to(Path(self.path).resolve())
+
     def version(self) -> str | None:
         """The version of the file in place of the directory, or None. It changes with the bytes."""
         return self.patiently(self._version)
