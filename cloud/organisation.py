@@ -31,13 +31,15 @@ class Constraint:
     Args:
         name: Its name after `constraints/`.
         forbids: What it forbids, in words.
-        remedy: The settings with which a stack complies. Empty if every stack always does.
+        remedy: The settings with which a stack complies. Empty if there are none.
+        needs_exception: Whether no setting helps a stack that it refuses.
         refuses: Whether it refuses a resource, by the resource's type token and inputs.
     """
 
     name: str
     forbids: str
     remedy: str = ""
+    needs_exception: bool = False
     refuses: Callable[[str, Inputs], bool]
 
     def message(self, project: str) -> str:
@@ -85,6 +87,20 @@ def _passes_by_the_network(type_token: str, inputs: Inputs) -> bool:
     return type_token in templates and "ALL_TRAFFIC" not in texts(inputs, egress)
 
 
+def _lacks(type_token: str, path: str) -> Callable[[str, Inputs], bool]:
+    """A rule that refuses resources of a type without a value at the path."""
+    return lambda of, inputs: of == type_token and not is_set(inputs, path)
+
+
+def _has_addresses(type_token: str, inputs: Inputs) -> bool:
+    has_ip = is_set(inputs, "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled")
+    return type_token == container.CLUSTER.type and has_ip
+
+
+def _runs_any_image(type_token: str, inputs: Inputs) -> bool:
+    return type_token in (cloudrun.JOB.type, cloudrun.SERVICE.type) and not inputs.get("binaryAuthorization")
+
+
 def _forgets_soon(type_token: str, inputs: Inputs) -> bool:
     if type_token != storage.BUCKET.type:
         return False
@@ -107,6 +123,14 @@ CONSTRAINTS: Final = {
             refuses=_is_not_shielded,
         ),
         Constraint(
+            name="compute.requireVpcFlowLogs",
+            forbids="subnets without flow logs",
+            remedy="`subnet`",
+            refuses=lambda type_token, inputs: (
+                type_token == compute.SUBNETWORK.type and not inputs.get("logConfig")
+            ),
+        ),
+        Constraint(
             name="compute.restrictCloudNATUsage",
             forbids="a NAT in the stack's own network",
             remedy="`subnet`",
@@ -116,6 +140,35 @@ CONSTRAINTS: Final = {
             name="compute.vmExternalIpAccess",
             forbids="machines with a public address",
             refuses=_has_public_nodes,
+        ),
+        Constraint(
+            name="container.managed.enableBinaryAuthorization",
+            forbids="clusters that ask no policy for the images of their pods",
+            needs_exception=True,
+            refuses=_lacks(container.CLUSTER.type, "binaryAuthorization.evaluationMode"),
+        ),
+        Constraint(
+            name="container.managed.enableControlPlaneDNSOnlyAccess",
+            forbids="API servers with an IP address",
+            refuses=_has_addresses,
+        ),
+        Constraint(
+            name="container.managed.enableGoogleGroupsRBAC",
+            forbids="clusters without a group of the organisation for their roles",
+            needs_exception=True,
+            refuses=_lacks(container.CLUSTER.type, "authenticatorGroupsConfig.securityGroup"),
+        ),
+        Constraint(
+            name="container.managed.enableSecretsEncryption",
+            forbids="clusters whose objects no key of yours encrypts",
+            remedy="`kmsKey`",
+            refuses=_lacks(container.CLUSTER.type, "databaseEncryption.keyName"),
+        ),
+        Constraint(
+            name="container.managed.enableSecurityBulletinNotifications",
+            forbids="clusters that send no notice of security bulletins",
+            needs_exception=True,
+            refuses=_lacks(container.CLUSTER.type, "notificationConfig.pubsub.topic"),
         ),
         Constraint(
             name="gcp.resourceLocations",
@@ -138,6 +191,18 @@ CONSTRAINTS: Final = {
             name="iam.disableServiceAccountKeyCreation",
             forbids="keys of service accounts",
             refuses=lambda type_token, _inputs: type_token == "gcp:serviceaccount/key:Key",
+        ),
+        Constraint(
+            name="iam.managed.disableServiceAccountCreation",
+            forbids="new service accounts",
+            remedy="`accounts`",
+            refuses=lambda type_token, _inputs: type_token == serviceaccount.ACCOUNT.type,
+        ),
+        Constraint(
+            name="run.allowedBinaryAuthorizationPolicies",
+            forbids="Cloud Run jobs and services that ask no policy for their images",
+            needs_exception=True,
+            refuses=_runs_any_image,
         ),
         Constraint(
             name="run.allowedIngress",

@@ -106,7 +106,8 @@ def _constraints(plans: Mapping[str, Plan]) -> str:
             for scenario, plan in plans.items()
             if any(constraint.refuses(resource.type, resource.inputs) for resource in plan.resources)
         ]
-        rows.append([f"`{name}`", constraint.forbids, ", ".join(refused) or "-", constraint.remedy or "-"])
+        remedy = "no setting: ask for an exception" if constraint.needs_exception else constraint.remedy
+        rows.append([f"`{name}`", constraint.forbids, ", ".join(refused) or "-", remedy or "-"])
     return table("constraint", "forbids", "refuses as shipped", "set", rows=rows)
 
 

@@ -13,6 +13,9 @@ CASES = [
     ("a4-accelerate", "cloudbuild.allowedWorkerPools", "set `buildPool`, or `imageUri`"),
     ("a4-accelerate", "compute.restrictCloudNATUsage", "set `subnet`"),
     ("a4-accelerate", "gcp.restrictNonCmekServices", "set `kmsKey`"),
+    ("a4-accelerate", "container.managed.enableSecretsEncryption", "set `kmsKey`"),
+    ("a4-accelerate", "compute.requireVpcFlowLogs", "set `subnet`"),
+    ("cloudrun-vllm", "iam.managed.disableServiceAccountCreation", "set `accounts`"),
 ]
 
 
