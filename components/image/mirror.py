@@ -16,6 +16,14 @@ _DOCKER_HUB: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigDocker
 _KUBERNETES: Final = gcp.artifactregistry.RepositoryRemoteRepositoryConfigCommonRepositoryArgs(
     uri="https://registry.k8s.io"
 )
+# An upstream fetches an image that it has deleted again when somebody pulls it: assumption mirrored-images.
+_CLEANUP: Final = gcp.artifactregistry.RepositoryCleanupPolicyArgs(
+    id="delete-after-90-days",
+    action="DELETE",
+    condition=gcp.artifactregistry.RepositoryCleanupPolicyConditionArgs(
+        tag_state="ANY", older_than="7776000s"
+    ),
+)
 # The upstreams by the end of their names. Artifact Registry asks the one with the highest priority first.
 # https://docs.cloud.google.com/artifact-registry/docs/reference/rest/v1/projects.locations.repositories
 _UPSTREAMS: Final = {
@@ -78,6 +86,8 @@ class Mirror(Component[MirrorArgs]):
                 labels=args.labels,
                 kms_key_name=args.kms_key,
                 remote_repository_config=source,
+                cleanup_policies=[_CLEANUP],
+                cleanup_policy_dry_run=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for upstream, (source, _) in _UPSTREAMS.items()

@@ -29,7 +29,7 @@ class RequestKind(Component[RequestKindArgs]):
 
     Kueue looks for the kind once, when it starts (0.19.2, cmd/kueue/main.go). If it comes later, Kueue never
     makes a request, and jobs stay suspended. `up` retries an object of the kind until it comes
-    (components.base.retries).
+    (components.base.retries). GKE leaves the request alone: assumption queued-provisioning.
 
     Attributes:
         access: The request, for which Kueue must wait.

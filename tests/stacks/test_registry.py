@@ -133,3 +133,12 @@ def test_a_mirror_of_the_stack_s_own_comes_first_and_goes_with_the_stack(stack: 
         assert rehearsal.up().changed == 0
         rehearsal.destroy()
         assert rehearsal.cloud.items == []
+
+
+def test_layers_do_not_pile_up_in_a_mirror() -> None:
+    repositories = plans.of_type(plans.shipped("l4-kueue", registry="own"), "repository:Repository")
+    upstreams = [item.inputs for item in repositories if item.inputs.get("mode") == "REMOTE_REPOSITORY"]
+    assert len(upstreams) == 2
+    for inputs in upstreams:
+        assert [policy["action"] for policy in inputs["cleanupPolicies"]] == ["DELETE"]
+        assert inputs["cleanupPolicyDryRun"] is False
