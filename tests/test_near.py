@@ -34,7 +34,7 @@ def test_every_module_has_tests_near_it_or_a_reason_why_not() -> None:
     ("file", "nearest"),
     [
         ("components/image/image.py", "tests/components/test_image.py"),
-        ("workloads/finetune/rows/thinking.py", "tests/workloads/test_one_prompt.py"),
+        ("workloads/finetune/rows/prefix.py", "tests/workloads/test_speed.py"),
         ("workloads/maxtext/maxtext_driver/recipe.py", "tests/maxtext/test_recipe.py"),
         ("operations/checks/key.py", "tests/operations/test_preflight_key.py"),
         ("engine/build_progress.py", "tests/engine/test_build_progress.py"),
