@@ -20,10 +20,16 @@ def check_data(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     data = getattr(plan.recipe, "data", None)
     if data is None:
         yield fine("the recipe names no rows")
-    elif data.files:
-        for file in data.files:
-            yield from _of_file(data, file, clients)
-    elif data.on_hub:
+    else:
+        for part in data.parts:
+            yield from _of_part(part, plan, clients)
+
+
+def _of_part(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """What is known of one data set."""
+    for file in data.files:
+        yield from _of_file(data, file, clients)
+    if data.on_hub:
         yield from _of_hub(data, plan, clients)
 
 

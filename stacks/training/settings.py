@@ -299,10 +299,10 @@ class FineTuning(ConfigModel):
     @cached_property
     def data_files(self) -> dict[str, Path]:
         """Files with rows on this disk, and their pictures, by their names in the stack's bucket."""
-        data = self.trained_recipe.data
         files: dict[str, Path] = {}
-        for path in map(Path, self._files_on_disk):
-            files |= uploads(path, data.picture_paths(path))
+        for data in self.trained_recipe.data.parts:
+            for path in (Path(file) for file in data.files if not file.startswith("gs://")):
+                files |= uploads(path, data.picture_paths(path))
         return files
 
     @property

@@ -13,6 +13,7 @@ from finetune.rows.data import check_data, load_conversations
 from finetune.settings.recipe import load_recipe
 from finetune.settings.sections import Data
 from shared.errors import InputError
+from shared.recipe_file import RecipeError
 
 MESSAGES = {"messages": "messages"}
 USER, REPLY = OPENAI["messages"]
@@ -187,9 +188,78 @@ def test_a_file_of_a_function_that_does_not_exist_is_named(tmp_path: Path) -> No
         loaded(tmp_path, lines(QUESTION), **ASK, rows=f"{tmp_path}/none.py:clean")
 
 
+@pytest.mark.parametrize(("value", "rows"), [("48", 48), ("mine.py:clean", "mine.py:clean"), ("null", None)])
+def test_a_setting_gives_a_number_of_rows_or_a_function(value: str, rows: Any) -> None:
+    assert load_recipe("gemma-3-1b-emoji", [f"data.rows={value}"]).data.rows == rows
+
+
 def test_a_function_is_looked_for_beside_its_recipe(tmp_path: Path) -> None:
     data = {"name": "c/d", **ASK, "rows": "my_rows.py:clean"}
     (tmp_path / "recipe.yaml").write_text(json.dumps({"model": {"name": "a/b"}, "data": data}))
     recipe = load_recipe(str(tmp_path / "recipe.yaml"))
     assert recipe.data.hook == f"{tmp_path}/my_rows.py:clean" and recipe.data.limit is None
     assert recipe.with_hook_beside().data.hook == "my_rows.py:clean"
+
+
+def mixed(tmp_path: Path, **more: Any) -> Data:
+    """Ten conversations, twice an epoch, and twenty rows of columns, half of them an epoch."""
+    (tmp_path / "chats.jsonl").write_bytes(lines(*[OPENAI] * 10))
+    (tmp_path / "questions.csv").write_text("q,a\n" + "".join(f"q{at},a{at}\n" for at in range(20)))
+    chats = {"files": [f"{tmp_path}/chats.jsonl"], "weight": 2.0}
+    questions = {"files": [f"{tmp_path}/questions.csv"], "weight": 0.5, "prompt": "{q}", "reply": "a"}
+    return Data.model_validate({**MESSAGES, "sets": [chats, questions], **more})
+
+
+def test_several_data_sets_are_seen_as_often_as_their_weights_say(tmp_path: Path) -> None:
+    data = mixed(tmp_path)
+    check_data(data)
+    rows, _ = load_conversations(data, 1)
+    replies = [row["completion"][0]["content"] for row in rows]
+    own = [reply for reply in replies if reply != REPLY["content"]]
+    assert (len(replies), len(own), len(set(own))) == (30, 10, 10)
+    again = [row["completion"][0]["content"] for row in load_conversations(data, 1)[0]]
+    assert again == replies
+    assert sorted(row["completion"][0]["content"] for row in load_conversations(data, 2)[0]) != sorted(
+        replies
+    )
+
+
+def test_rows_that_are_held_out_of_several_data_sets_are_not_trained(tmp_path: Path) -> None:
+    rows, test = load_conversations(mixed(tmp_path, test_rows=15), 1)
+    held_out = [row["completion"][0]["content"] for row in test or ()]
+    assert len(held_out) == 15
+    trained = {row["completion"][0]["content"] for row in rows}
+    assert not {reply for reply in held_out if reply != REPLY["content"]} & trained
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({"name": "c/d", "sets": [{"files": ["a.jsonl"]}]}, "data.sets stand in place of data.name"),
+        ({"sets": [{"name": "c/d"}]}, "data.sets.0.revision must name the commit of c/d"),
+        ({"sets": [{"weight": 2.0}]}, "data.sets.0 must have name, a data set, or files"),
+        (
+            {"messages": None, "sets": [{"files": ["a.jsonl"]}]},
+            "data.reply and data.prompt, or data.messages",
+        ),
+        ({"sets": [{"files": ["a.jsonl"], "wait": 1}]}, "data.sets.0.wait (did you mean weight?)"),
+    ],
+)
+def test_sets_that_make_no_sense_are_refused(data: dict[str, Any], problem: str, tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text(json.dumps({"model": {"name": "a/b"}, "data": MESSAGES | data}))
+    with pytest.raises(RecipeError) as error:
+        load_recipe(str(tmp_path / "recipe.yaml"))
+    assert problem in str(error.value)
+
+
+def test_the_files_of_sets_lie_beside_their_recipe_and_move_with_it(tmp_path: Path) -> None:
+    data = MESSAGES | {"sets": [{"files": ["a.jsonl"]}, {"files": ["b.csv"], "messages": "chat"}]}
+    (tmp_path / "recipe.yaml").write_text(json.dumps({"model": {"name": "a/b"}, "data": data}))
+    recipe = load_recipe(str(tmp_path / "recipe.yaml"))
+    assert recipe.data.files == [f"{tmp_path}/a.jsonl", f"{tmp_path}/b.csv"]
+    moved = recipe.with_files(["gs://b/a.jsonl", "gs://b/b.csv"])
+    assert [(part.files, part.messages) for part in moved.data.parts] == [
+        (["gs://b/a.jsonl"], "messages"),
+        (["gs://b/b.csv"], "chat"),
+    ]
+    assert type(recipe).model_validate(moved.to_dict()) == moved

@@ -91,8 +91,10 @@ def _mistakes(error: ValidationError, kind: type[BaseModel]) -> Iterator[str]:
         match mistake["type"]:
             case "extra_forbidden":
                 section: Any = kind
-                for part in place[:-1]:
-                    section = section_in(section.model_fields[part].annotation)
+                # A number is the place in a list of sections.
+                for part in (name for name in place[:-1] if isinstance(name, str)):
+                    annotation = section.model_fields[part].annotation
+                    section = section_in(annotation) or annotation
                 hint = did_you_mean(str(place[-1]), section.model_fields) or _aside(key, value)
                 yield f"unknown key {key}{hint}"
             case "missing":

@@ -43,8 +43,10 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     settle_for(recipe.data, rows, processor)
     chosen, longest = _short_rows(rows, recipe, processor, count)
     held_out = test_rows.select(range(min(TEST_ROWS, len(test_rows)))) if test_rows else None
-    _write_rows(folder / "rows.jsonl", rows.select(chosen), held_out, recipe.data)
+    data = _of_one_form(recipe.data)
+    _write_rows(folder / "rows.jsonl", rows.select(chosen), held_out, data)
     tree = recipe.to_dict()
+    tree["data"] = data.model_dump()
     tree["model"] |= {"name": str(model), "revision": None}
     tree["data"] |= {
         "name": "",
@@ -119,6 +121,15 @@ def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None", data: 
 
     whole = concatenate_datasets([part.with_format(None) for part in (rows, test_rows) if part])
     file.write_text("".join(f"{json.dumps(_raw(row, data))}\n" for row in whole))
+
+
+def _of_one_form(data: Data) -> Data:
+    """The section for rows of several data sets in one file."""
+    if not data.sets or data.text:
+        return data.model_copy(update={"sets": []})
+    columns = {"messages": "messages", "reply": "", "prompt": "", "fields": {}, "system": None}
+    image = "messages" if data.image else None
+    return data.model_copy(update=columns | {"image": image, "sets": []})
 
 
 def _raw(stored: dict[str, Any], data: Data) -> dict[str, Any]:

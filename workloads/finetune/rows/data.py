@@ -28,7 +28,11 @@ _SPLIT = re.compile(r"[\w.-]+")
 
 def check_data(data: Data) -> None:
     """Check the first rows without downloading the rest. Raises InputError if the recipe cannot use them."""
-    data = at_hand(data)
+    for part in at_hand(data).parts:
+        _check_part(part)
+
+
+def _check_part(data: Data) -> None:
     if data.hook:
         return  # it makes the columns
     if not data.files and data.on_hub:
@@ -49,20 +53,47 @@ def load_conversations(data: Data, seed: int) -> "tuple[Dataset, Dataset | None]
     row is read. Rows that cannot be trained are left out. Raises InputError when they are too many, and when
     too few rows remain.
     """
+    from datasets import concatenate_datasets
+
     data = at_hand(data)
-    dataset = _usable(data)
+    parts = [_usable(part) for part in data.parts]
+    dataset = concatenate_datasets(parts)
     wanted = (data.limit or 1) + data.test_rows
     if len(dataset) < wanted:
         raise InputError(
             f"data set {data.name} has {len(dataset)} usable rows in split {data.split}, "
             f"and the recipe takes {wanted}"
         )
+    rows = data.limit or len(dataset) - data.test_rows
+    if data.sets:
+        return _mixed(data, dataset, [*map(len, parts)], rows, seed)
     if data.limit or data.test_rows:
         dataset = dataset.shuffle(seed=seed)
     dataset = dataset.with_transform(partial(_as_conversations, data))
-    rows = data.limit or len(dataset) - data.test_rows
     test = dataset.select(range(rows, rows + data.test_rows)) if data.test_rows else None
     return dataset.select(range(rows)), test
+
+
+def _mixed(
+    data: Data, dataset: "Dataset", sizes: list[int], rows: int, seed: int
+) -> "tuple[Dataset, Dataset | None]":
+    """The rows of several data sets, those for training as often as the weight of their set says."""
+    import numpy
+
+    order = numpy.random.default_rng(seed).permutation(len(dataset))
+    ends = numpy.cumsum(sizes)
+    set_of = numpy.searchsorted(ends, order[:rows], side="right")
+    chosen: list[int] = []
+    for number, part in enumerate(data.sets):
+        own = order[:rows][set_of == number].tolist()
+        whole, share = divmod(part.weight, 1)
+        chosen += own * int(whole) + own[: round(share * len(own))]
+    tell(
+        f"{len(chosen):,} rows an epoch from {len(data.sets)} data sets of {', '.join(map(str, sizes))} rows"
+    )
+    dataset = dataset.with_transform(partial(_as_conversations, data))
+    test = order[rows : rows + data.test_rows].tolist()
+    return dataset.select(chosen), dataset.select(test) if test else None
 
 
 def values_of(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import re
 import string
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.settings.layers import adapter_problems
@@ -89,7 +90,9 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
 def _of_sources(recipe: "Recipe") -> Iterable[str]:
     """Where data and model come from, and which columns are read."""
     model, data = recipe.model, recipe.data
-    if bool(data.name) == bool(data.files):
+    if data.sets:
+        yield from _of_sets(data)
+    elif bool(data.name) == bool(data.files):
         yield "data.name, a data set, or data.files must be given, not both"
     if data.config and data.files:
         yield "data.config is of a data set, and data.files have none"
@@ -98,11 +101,22 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
         yield f"data.messages are whole conversations; {left_out} must be left out"
     if data.tools and not data.messages:
         yield "data.tools are of whole conversations; it needs data.messages"
-    if not (data.messages or data.text or (data.reply and data.prompt)):
+    if not all(part.messages or part.text or (part.reply and part.prompt) for part in data.parts):
         yield "data.reply and data.prompt, or data.messages, or data.text, must be given"
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
             yield f"{section}.revision is of the Hub, and {section}.name no id of it"
+
+
+def _of_sets(data: "Data") -> Iterable[str]:
+    """Several data sets: where each is, and that its rows stay the same."""
+    if data.name or data.files != [file for part in data.sets for file in part.files]:
+        yield "data.sets stand in place of data.name and data.files; leave these out"
+    for number, part in enumerate(data.sets):
+        if bool(part.name) == bool(part.files):
+            yield f"data.sets.{number} must have name, a data set, or files, not both"
+        if part.name and not part.revision and not Path(part.name).is_dir():
+            yield f"data.sets.{number}.revision must name the commit of {part.name}: a run keeps its rows"
 
 
 def _of_texts(recipe: "Recipe") -> Iterable[str]:

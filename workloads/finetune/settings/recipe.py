@@ -14,7 +14,8 @@ from pydantic import ValidationError, model_validator
 
 from finetune.forms.reading import NAMES
 from finetune.settings.contradictions import contradictions, for_all_weights, placeholder_problems
-from finetune.settings.sections import Data, Evaluation, Lora, Model, Section, Training
+from finetune.settings.sections import Data, Evaluation, Lora, Model, Training
+from finetune.settings.values import Section
 from shared.recipe_file import checked, find, load, parsed, section_in
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -116,14 +117,14 @@ class Recipe(Section):
 
     def with_files(self, files: list[str]) -> "Recipe":
         """The same recipe with other names of its data files."""
-        return self._with_data(files=files)
+        return self.model_copy(update={"data": self.data.with_files(files)})
 
     def with_hook_beside(self) -> "Recipe":
         """The same recipe with the user's function beside it, as a stack ships it."""
-        return self._with_data(rows=Path(self.data.hook).name) if self.data.hook else self
-
-    def _with_data(self, **changes: Any) -> "Recipe":
-        return self.model_copy(update={"data": self.data.model_copy(update=changes)})
+        if not self.data.hook:
+            return self
+        data = self.data.model_copy(update={"rows": Path(self.data.hook).name})
+        return self.model_copy(update={"data": data})
 
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
         """The same recipe, with its sources at these commits."""
@@ -156,13 +157,21 @@ def _with_files_beside(tree: Any, folder: Path) -> Any:
     """The tree of a recipe with absolute paths of its data files."""
     if not isinstance(tree, dict) or not isinstance(data := tree.get("data"), dict):
         return tree
-    rows, files = data.get("rows"), data.get("files")
+    rows = data.get("rows")
     # A stack ships a function of the user beside the recipe. Then its name is the same in every pod.
     if isinstance(rows, str) and folder != RECIPES:
         data = {**data, "rows": str(folder / rows)}
-    if isinstance(files, list):
-        data = {**data, "files": [path for file in files for path in _paths(file, folder)]}
+    data = _section_with_paths(data, folder)
+    if isinstance(sets := data.get("sets"), list):
+        data = {**data, "sets": [_section_with_paths(part, folder) for part in sets]}
     return {**tree, "data": data}
+
+
+def _section_with_paths(section: Any, folder: Path) -> Any:
+    """A section with absolute paths of its files."""
+    if not isinstance(section, dict) or not isinstance(files := section.get("files"), list):
+        return section
+    return {**section, "files": [path for file in files for path in _paths(file, folder)]}
 
 
 def _paths(file: Any, folder: Path) -> list[Any]:
@@ -217,6 +226,7 @@ def _value(kind: Any, text: str) -> Any:
     parts = get_args(kind)
     if type(None) in parts and text in ("null", ""):
         return None
+    # A value that may be a number or a text is read as YAML, which tells them apart.
     takes_text = str in (kind, *parts) or any(str in get_args(part) for part in parts)
     if takes_text and get_origin(kind) not in (dict, list):
         return text

@@ -1,6 +1,5 @@
 """The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from io import BytesIO
@@ -9,8 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveFloat,
@@ -24,70 +21,24 @@ from finetune.forms.known import no_column
 from finetune.forms.pictures import is_below
 from finetune.forms.reading import NAMES, FileError, read_rows
 from finetune.settings.contradictions import with_fields
+from finetune.settings.row_sets import RowSet, with_files_of_sets
 from finetune.settings.templates import TemplateName
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_not_blank)]
-# A text that may be left out: then it is empty.
-MaybeText = Annotated[str, AfterValidator(lambda text: text and _not_blank(text))]
-
-
-def _is_name(text: str) -> str:
-    """A name of the Hub or a directory. It becomes part of addresses, commands and names of folders."""
-    if not text.isprintable() or "://" in text or text.startswith("-") or ".." in text.split("/"):
-        raise ValueError("is no id of the Hub and no directory: it has a line end, an address or `..`")
-    return _not_blank(text)
-
-
-def _is_plain(text: str) -> str:
-    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", text) or ".." in text:
-        raise ValueError("has other characters than letters, digits and . _ - /")
-    return text
-
-
-def _is_tracker(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z][\w-]*", text):
-        raise ValueError("is no tracker, such as tensorboard or wandb")
-    return text
-
-
-SourceName = Annotated[str, AfterValidator(_is_name)]
-MaybeSourceName = Annotated[str, AfterValidator(lambda text: text and _is_name(text))]
-# A branch, a tag, a commit or a repository.
-PlainName = Annotated[str, AfterValidator(_is_plain)]
+from finetune.settings.values import (
+    MaybeSourceName,
+    MaybeText,
+    PlainName,
+    Section,
+    Source,
+    Text,
+    count_or_function,
+    is_tracker,
+)
 
 # What follows the name of a file of rows in the name of the archive with its pictures, which is beside it.
 PICTURES = ".pictures.zip"
-# A function of the user, in a file beside the recipe.
-RowFunction = Annotated[str, Field(pattern=r"^.+\.py:[A-Za-z_]\w*$")]
 
 
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class _Source(Section):
-    """A model or a data set, from the Hugging Face Hub or a directory."""
-
-    name: SourceName = Field(description="A Hugging Face id or a directory.")
-    revision: PlainName | None = Field(
-        None,
-        description="Branch, tag or commit on the Hub. A run keeps the commit with which it began.",
-    )
-
-    @property
-    def on_hub(self) -> bool:
-        """Whether the name is an id of the Hub and not a directory."""
-        return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
-
-
-class Model(_Source):
+class Model(Source):
     """The base model, and how its weights are held."""
 
     kind: ClassVar = "model"
@@ -125,7 +76,7 @@ class Lora(Section):
     )
 
 
-class Data(_Source):
+class Data(Source):
     """The rows, and the columns from which a conversation is made."""
 
     kind: ClassVar = "dataset"
@@ -140,10 +91,13 @@ class Data(_Source):
         "gs://BUCKET/FILE, or paths, which begin at the recipe's folder. A folder stands for its files. A "
         "stack uploads files of your disk to its bucket.",
     )
+    sets: list[RowSet] = Field(
+        [], description="Several data sets in place of name and files, each with a weight."
+    )
     split: Text = Field(
         "train", description="The split that rows are drawn from, or a part of it, such as train[:50%]."
     )
-    rows: PositiveInt | RowFunction | None = Field(
+    rows: Annotated[int | str, AfterValidator(count_or_function)] | None = Field(
         None,
         description="Rows to draw for training, by default all. Or FILE.py:FUNCTION, a function of yours "
         "that gets each row as a dictionary and returns the row to train, a list of rows, or None.",
@@ -202,7 +156,19 @@ class Data(_Source):
     @model_validator(mode="before")
     @classmethod
     def _names_columns(cls, tree: Any) -> Any:
-        return with_fields(tree)
+        return with_files_of_sets(with_fields(tree))
+
+    @property
+    def parts(self) -> list["Data"]:
+        """The section for each of its sets, or itself."""
+        own = {"sets": [], "rows": self.hook, "test_rows": 0}
+        return [self.model_copy(update=own | part.changes) for part in self.sets] or [self]
+
+    def with_files(self, files: list[str]) -> "Data":
+        """The same with other names of its files."""
+        other = dict(zip(self.files, files, strict=True))
+        sets = [part.model_copy(update={"files": [other[file] for file in part.files]}) for part in self.sets]
+        return self.model_copy(update={"files": files, "sets": sets})
 
     @property
     def limit(self) -> int | None:
@@ -222,7 +188,7 @@ class Data(_Source):
     @property
     def title(self) -> str:
         """The data set's name, or its files, for messages."""
-        return self.name or ", ".join(self.files)
+        return self.name or ", ".join([*self.files, *(part.name for part in self.sets if part.name)])
 
     @property
     def texts(self) -> list[str]:
@@ -305,7 +271,7 @@ class Training(Section):
     )
     loader_processes: NonNegativeInt = Field(1, description="Processes that prepare batches, per process.")
     log_every_steps: PositiveInt = Field(5, description="Steps from one line of metrics to the next.")
-    report_to: list[Annotated[str, AfterValidator(_is_tracker)]] = Field(
+    report_to: list[Annotated[str, AfterValidator(is_tracker)]] = Field(
         [],
         description="Trackers as transformers calls them: tensorboard, wandb, or others that the image has.",
     )

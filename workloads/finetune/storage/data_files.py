@@ -39,8 +39,8 @@ def at_hand(data: Data) -> Data:
             )
         files.append(_fetched(file, now) if file.startswith("gs://") else file)
         versions.append(now)
-    changes = {"name": data.title, "files": files, "revision": ", ".join(versions) or data.revision}
-    return data.model_copy(update=changes)
+    changes = {"name": data.title, "revision": ", ".join(versions) or data.revision}
+    return data.with_files(files).model_copy(update=changes)
 
 
 def _fetched(file: str, now: str) -> str:
