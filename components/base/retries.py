@@ -73,7 +73,8 @@ _REFUSALS: Final = (
         sentence="Identity Pool does not exist",
         reason="the project's first cluster was made a moment ago, and with it the workload identity pool",
     ),
-    # https://github.com/google/skills, skills/cloud/gke-compute-classes/SKILL.md (2026-08-21)
+    # https://github.com/google/skills, skills/cloud/gke-compute-classes/SKILL.md (2026-08-21).
+    # PodMonitoring: assumption pod-monitoring-kind.
     Refusal(
         package="kubernetes",
         sentence=rf'no matches for kind "(?P<kind>\w+)" in version "(?:{GKE_GROUPS})/',
