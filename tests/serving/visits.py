@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,8 +35,10 @@ _START: Final = 1500.0  # seconds. On two idle cores it takes one or two minutes
 _ANSWERS: Final = 120.0  # until most clients are in the middle of an answer
 _CLIENTS: Final = 16
 _IN_PROGRESS: Final = 12
-# Long enough to be in the middle of it, and far shorter than the time that a server has for its last answers.
+# Tokens of a client's answer, at most. It takes a part of the time that a server has for its last answers.
 _LAST_TOKENS: Final = 250
+_FIRST_TOKENS: Final = 16
+_PART: Final = 0.15
 
 
 @dataclass(kw_only=True)
@@ -231,14 +234,17 @@ def _end(visit: Visit, pod: Pod) -> None:
         send(number)
 
     process.signal = signal_and_note
+    grace = float(pod.tree["spec"]["terminationGracePeriodSeconds"])
+    tokens = _tokens_in(_PART * grace, visit.name, pod.address)
     clients = [
-        threading.Thread(target=_ask_on, args=(visit, pod.address), daemon=True) for _ in range(_CLIENTS)
+        threading.Thread(target=_ask_on, args=(visit, pod.address, tokens), daemon=True)
+        for _ in range(_CLIENTS)
     ]
     for client in clients:
         client.start()
     # Seldom all at once: some are between two questions.
     until(lambda: "answers that have begun", lambda: _in_progress(visit) >= _IN_PROGRESS, _ANSWERS)
-    pod.leave(float(pod.tree["spec"]["terminationGracePeriodSeconds"]))
+    pod.leave(grace)
     pod.thread.join()
     for client in clients:
         client.join()
@@ -249,16 +255,30 @@ def _in_progress(visit: Visit) -> int:
     return sum(bool(request.began and not request.ended) for request in list(visit.last))
 
 
-def _ask_on(visit: Visit, address: str) -> None:
-    """Asks until a request fails, as it does after SIGTERM."""
-    question = {
-        "model": visit.name,
+def _question(model: str, tokens: int) -> dict[str, Any]:
+    return {
+        "model": model,
         "messages": [{"role": "user", "content": "soft wool"}],
         "temperature": 0,
-        "max_tokens": _LAST_TOKENS,
+        "max_tokens": tokens,
         "ignore_eos": True,
         "stream": True,
     }
+
+
+def _tokens_in(seconds: float, model: str, address: str) -> int:
+    """Tokens of an answer that takes so long on this machine as it is now, while all clients ask."""
+    url, question = f"http://{address}:{_PORT}/v1/chat/completions", _question(model, _FIRST_TOKENS)
+    begin = time.monotonic()
+    with ThreadPoolExecutor(_CLIENTS) as clients:
+        [*clients.map(lambda _: _follow(Request(sent=begin), url, question), range(_CLIENTS))]
+    rate = _FIRST_TOKENS / (time.monotonic() - begin)
+    return max(_FIRST_TOKENS, min(_LAST_TOKENS, int(rate * seconds)))
+
+
+def _ask_on(visit: Visit, address: str, tokens: int) -> None:
+    """Asks until a request fails, as it does after SIGTERM."""
+    question = _question(visit.name, tokens)
     is_answered = True
     while is_answered:
         visit.last.append(request := Request(sent=time.monotonic()))
