@@ -88,9 +88,9 @@ def _parquet(data: Data, file: Path) -> Iterator[dict[str, Any]]:
         present = opened.schema_arrow.names
         # A function of the user may want all columns.
         wanted = present if data.hook else [name for name in present if name in data.columns]
-        if not wanted:
-            yield dict.fromkeys(present)
-            return
+        problem = data.missing_columns(present)
+        if problem and not data.hook:
+            raise InputError(f"data set {data.title} {problem}")
         for batch in opened.iter_batches(BATCH, columns=wanted):
             yield from batch.to_pylist()
     except ArrowException as error:
