@@ -63,8 +63,6 @@ def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | No
     trained = trained_seconds(files)
     if not kept or not trained:
         return None
-    if not math.isfinite(trained):
-        raise ValueError("no time")
     record = _json(files, _RECORD)
     accelerators = int(record.get("workers") or 1)
     # A worker of MaxText is a host of a TPU slice.
@@ -79,8 +77,10 @@ def trained_seconds(files: RunFiles) -> float:
     try:
         seconds = float(_json(files, _TIME).get("seconds") or 0)
     except ODD_ANSWER:
-        raise OperationError(f"{files.run}/{_TIME} is not what the training writes") from None
-    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise OperationError(f"{files.run}/{_TIME} is not what the training writes")
+    return seconds
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from tests import plans
 from tests.checkout import copy_of_program
 
 STACKS = plans.stacks_with("recipe")
-# What an edit of the training code may change: the code, what trains, and what serves the trained model.
+# What an edit of the training code may change: the code, what trains, what serves the trained model, and who
+# reads the folder of the new run.
 CODE = (
+    ":BucketIAMMember",
     ":ConfigMap",
     ":BucketObject",
     ":RayJob",

@@ -6,10 +6,13 @@ import re
 import pytest
 
 from docs_generator.pages import page_of
-from engine.project import known_stacks
+from engine.project import ROOT, known_stacks
 from operations.previews.stack_inputs import stack_file
 from tests import plans
 from tests.stacks.invariants.life import Life
+
+# Pages about the outputs of all stacks.
+PAGES_OF_ALL = ("capacity.md", "troubleshooting.md")
 
 
 def test_the_page_of_a_stack_names_the_outputs_that_it_has(stack: str, life: Life) -> None:
@@ -19,7 +22,8 @@ def test_the_page_of_a_stack_names_the_outputs_that_it_has(stack: str, life: Lif
     page = page_of(stack).read_text()
     read = set(re.findall(r"pulumi stack output (\w+)", page))
     assert read <= life.outputs.keys()
-    assert not [name for name in life.outputs.keys() - read if f"`{name}`" not in page]
+    pages = page + "".join((ROOT / "docs" / name).read_text() for name in PAGES_OF_ALL)
+    assert not [name for name in life.outputs.keys() - read if f"`{name}`" not in pages]
 
 
 def test_changing_nothing_changes_nothing(life: Life) -> None:
