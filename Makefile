@@ -96,7 +96,7 @@ test-cluster: .venv/.ready ## every stack's Kubernetes objects, and Kueue, on a 
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/control_plane --numprocesses 2 --dist loadfile
 
-test-pods: can-run-pods $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
+test-pods: .venv/.ready $(TRAINING)/.ready ## every stack with its trainer: killed, preempted, resumed
 	$(BIN)/python -m engine
 	$(BIN)/python -m pytest tests/pods -rs $(SLOW)
 

@@ -57,7 +57,7 @@ class Tab:
 @pytest.fixture
 def tab(tmp_path: Path) -> Iterator[Tab]:
     """An empty tab of a browser that runs for one test."""
-    command = [str(_BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+    command = [str(_BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     command += ["--remote-debugging-port=0", f"--user-data-dir={tmp_path / 'profile'}", "about:blank"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as browser:
         try:
