@@ -8,7 +8,15 @@ import pytest
 from engine.plan import Plan, Planned
 from engine.project import ROOT
 from tests import plans
-from tests.stacks.configuration import A4_RAY, L4_KUEUE, TPU_MAXTEXT, by_scenario, load, problems
+from tests.stacks.configuration import (
+    A4_ACCELERATE,
+    A4_RAY,
+    L4_KUEUE,
+    TPU_MAXTEXT,
+    by_scenario,
+    load,
+    problems,
+)
 
 TYPE, MINUTES, ZONE = (f"llm-stacks:capacity.{key}" for key in ("type", "minutes", "zone"))
 REGISTRY = "us-central1-docker.pkg.dev/mirror-project/images"
@@ -110,9 +118,15 @@ def test_a_wrong_list_is_refused_in_one_line_with_the_remedy(
     assert len(problems(changes)) == 1
 
 
-def test_a_capacity_has_its_own_minutes_and_flex_start_waits_longer() -> None:
-    assert load(A4).capacity.chain.minutes == (30, 240, 30)
-    assert load({**A4, MINUTES: "[10, 600, 20]"}).capacity.chain.minutes == (10, 600, 20)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(A4_RAY, id="a4-ray"), pytest.param(A4_ACCELERATE, id="a4-accelerate")]
+)
+def test_a_capacity_has_its_own_minutes_and_flex_start_waits_longer(
+    scenario: dict[str, str | None],
+) -> None:
+    several = {**scenario, TYPE: LIST, ZONE: "us-central1-b"}
+    assert load(several).capacity.chain.minutes == (30, 240, 30)
+    assert load({**several, MINUTES: "[10, 600, 20]"}).capacity.chain.minutes == (10, 600, 20)
 
 
 def rules_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:
