@@ -63,6 +63,8 @@ def _files(options: argparse.Namespace) -> RunFiles:
     if options.folder:
         if options.run_name:
             raise OperationError("--folder is the folder of one run: leave --run out")
+        if not options.folder.is_dir():
+            raise OperationError(f"--folder {options.folder}: there is no such folder; name that of a run")
         return RunInFolder(folder=options.folder)
     state = Backend(options.stack).now()
     files = run_of(clients_of(options.stack, state.project, options.endpoint), state.outputs)

@@ -77,6 +77,11 @@ def test_a_run_before_its_first_evaluation_has_a_report(tmp_path: Path) -> None:
     assert "step 1 of 40" in page and '<table id="figures">' not in page
 
 
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command_line.run(["report", "--folder", str(tmp_path / "mine")]) == 2
+    assert "there is no such folder; name that of a run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
