@@ -168,7 +168,7 @@ def test_a_model_without_safetensors_is_one_line(
     (repository / "model.safetensors").rename(repository / "pytorch_model.bin")
     assert main(COPY) == 2
     (error,) = capsys.readouterr().err.splitlines()
-    assert error.startswith(f"error: model {NAME} has no model*.safetensors")
+    assert error.startswith(f"error: model {NAME} has no weights in safetensors")
     assert not bucket.exists()
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from finetune.model.adapter import check_adapter
 from finetune.model.loading import (
-    MODEL_FILES,
     as_model_allows,
     config_in_cache,
     empty_model,
@@ -26,6 +25,7 @@ from finetune.rows.prefix import split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
 from finetune.settings.recipe import Recipe
+from shared.model_files import DESCRIPTIONS
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -96,7 +96,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
 
         with tempfile.TemporaryDirectory() as workspace:
             sft_arguments(recipe, Path(workspace))
-    files = fetch_model(recipe.model, [kind for kind in MODEL_FILES if "safetensors" not in kind])
+    files = fetch_model(recipe.model, DESCRIPTIONS)
     pictures = recipe.data.image is not None
     processor = load_processor(str(files), pictures, template=recipe.model.chat_template)
     tokenizer = getattr(processor, "tokenizer", processor)

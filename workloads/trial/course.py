@@ -15,11 +15,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from finetune.dry_run import print_plan
-from finetune.model.loading import MODEL_FILES, fetch_model
+from finetune.model.loading import fetch_model
 from finetune.settings.recipe import Recipe
 from shared.errors import InputError, PassingError
 from shared.exit_codes import Exit
 from shared.hub import commits
+from shared.model_files import DESCRIPTIONS
 from trial.compare import compare_published
 from trial.processes import READ, STEP, Kind, StageError, in_process
 from trial.record import digest, keep, passed_at, progress, records
@@ -107,8 +108,7 @@ class Course:
             self._stage("the same without a stop", lambda: train_without_stop(small, work))
 
     def _make_model(self) -> SmallModel:
-        files = [kind for kind in MODEL_FILES if "safetensors" not in kind]
-        return make_small_model(fetch_model(self.recipe.model, files), self.work / "model")
+        return make_small_model(fetch_model(self.recipe.model, DESCRIPTIONS), self.work / "model")
 
     def _stage(self, title: str, stage: Callable[[], T]) -> T:
         """Run a stage in a process of its own, and print a line about it."""

@@ -1,5 +1,6 @@
 """The base model and its adapter: access, download, 4-bit loading, LoRA, a check of the saved adapter."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,10 @@ from finetune.settings.sections import Model
 from finetune.settings.templates import TemplateName, template_text
 from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError, PassingError, one_line
+from shared.model_files import UNWANTED, WANTED
 
 if TYPE_CHECKING:
     import torch
-
-# One format of the weights, and no code. Some repositories hold the weights a second time, under other names.
-MODEL_FILES = ["*.json", "model*.safetensors", "*.model", "*.jinja", "*.txt"]
 
 # What transformers raises for files that it cannot make a model of.
 LOADING_ERRORS = (ValueError, KeyError, AttributeError, ImportError, OSError, AssertionError, TypeError)
@@ -42,7 +41,7 @@ def check_model(model: Model) -> Path:
     return config
 
 
-def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
+def fetch_model(model: Model, patterns: Sequence[str] = WANTED) -> Path:
     """The directory with the model's files: its own, or a download in the cache (HF_HOME)."""
     if not model.on_hub:
         return Path(model.name)
@@ -54,7 +53,10 @@ def fetch_model(model: Model, patterns: list[str] = MODEL_FILES) -> Path:
         read(
             model,
             lambda: huggingface_hub.snapshot_download(
-                model.name, revision=model.revision, allow_patterns=patterns
+                model.name,
+                revision=model.revision,
+                allow_patterns=[*patterns],
+                ignore_patterns=[*UNWANTED],
             ),
         )
     )

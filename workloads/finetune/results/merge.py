@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.model.families import auto_class
 from finetune.model.loading import (
-    MODEL_FILES,
     check_model,
     fetch_model,
     load_model,
@@ -26,6 +25,7 @@ from finetune.storage.checkpoint import RunFolder
 from finetune.storage.data_only import FROM_DISK
 from finetune.storage.folder import Folder
 from shared.errors import InputError
+from shared.model_files import DESCRIPTIONS, is_weights
 
 if TYPE_CHECKING:
     import torch
@@ -114,7 +114,7 @@ def complete_model(
     were trained with. The other files stay as they were published, because the server's version of
     transformers may be another than this one. The index of the weights is written anew.
     """
-    for pattern in MODEL_FILES:
+    for pattern in DESCRIPTIONS:
         for file in published.glob(pattern):
             if ".safetensors" not in file.name:
                 shutil.copyfile(file, target / file.name)
@@ -193,7 +193,7 @@ def _weights(directory: Path) -> dict[str, str]:
     from safetensors import safe_open
 
     types: dict[str, str] = {}
-    for file in sorted(directory.glob("model*.safetensors")):
+    for file in sorted(file for file in directory.iterdir() if is_weights(file.name)):
         with safe_open(file, "pt") as tensors:
             names = list(tensors.keys())
             types |= {name: tensors.get_slice(name).get_dtype() for name in names}

@@ -6,19 +6,19 @@ are missing, at the commit with which it began.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.model.loading import MODEL_FILES, check_model
+from finetune.model.loading import check_model
 from finetune.settings.sections import Model
 from finetune.storage.checkpoint import MARKER
 from finetune.storage.data_only import is_commit, stays_inside
 from finetune.storage.folder import Folder
 from shared.errors import InputError, PassingError
 from shared.files import read_json
+from shared.model_files import is_weights, wanted
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile
@@ -29,8 +29,6 @@ CONFIG = "config.json"
 SOURCE = "source.json"
 # Bytes of one request. They are held in memory, because a file may be larger than the disk of a pod.
 PIECE = 64 << 20
-# A server reads every safetensors file of the folder. Some repositories hold the weights a second time.
-WEIGHTS = "model*.safetensors"
 # Files that go from a disk to a bucket at the same time. One alone uses a part of a machine's network.
 UPLOADS = 4
 
@@ -109,9 +107,12 @@ def keep_base(model: Model, published: Path, storage: str) -> None:
     if read_json(folder, MARKER):
         return
     names = [str(path.relative_to(published)) for path in published.rglob("*") if path.is_file()]
-    files = {name: published / name for name in _served(names)}
-    if not any(map(_is_weights, files)):
-        print(f"{model.name} has no {WEIGHTS}: no server can read it, nor serve the adapter", flush=True)
+    files = {name: published / name for name in wanted(names)}
+    if not any(map(is_weights, files)):
+        print(
+            f"{model.name} has no weights in safetensors: no server can read it, nor serve the adapter",
+            flush=True,
+        )
         return
     present = folder.sizes(FILES)
     missing = {name: file for name, file in files.items() if present.get(name) != file.stat().st_size}
@@ -166,22 +167,10 @@ def _files(model: Model) -> "list[RepoFile]":
     by_path = {file.path: file for file in read(model, listed)}
     if outside := [path for path in by_path if not stays_inside(path)]:
         raise InputError(f"model {model.name} has a file outside of its folder: {outside[0]!r}")
-    files = [by_path[path] for path in _served(by_path)]
-    if not any(_is_weights(file.path) for file in files):
-        raise InputError(f"model {model.name} has no {WEIGHTS}: choose one with weights in safetensors")
+    files = [by_path[path] for path in wanted(by_path)]
+    if not any(is_weights(file.path) for file in files):
+        raise InputError(f"model {model.name} has no weights in safetensors: choose another one")
     return files
-
-
-def _served(paths: Iterable[str]) -> list[str]:
-    """Those of a repository's files that a server reads."""
-    from huggingface_hub.utils import filter_repo_objects
-
-    wanted = filter_repo_objects(paths, allow_patterns=MODEL_FILES)
-    return [path for path in wanted if not path.endswith(".safetensors") or _is_weights(path)]
-
-
-def _is_weights(path: str) -> bool:
-    return "/" not in path and fnmatch(path, WEIGHTS)
 
 
 def _copy(model: Model, file: "RepoFile", folder: Folder) -> None:

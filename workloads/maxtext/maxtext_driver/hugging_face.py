@@ -17,11 +17,12 @@ from maxtext_driver.run_folder import RunFolder
 from shared.errors import InputError
 from shared.files import differences
 from shared.hub import read
+from shared.model_files import UNWANTED, WANTED
 
 
 def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
     """Store the weights that a new run starts from. Raises InputError for weights of another model."""
-    name, folder = recipe.maxtext["model_name"], _downloaded(recipe, "*.json", "*.safetensors")
+    name, folder = recipe.maxtext["model_name"], _downloaded(recipe, *WANTED)
     arguments = _arguments(recipe, base_output_directory=str(run.weights), run_name=run.name)
     published = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     wanted = copy.deepcopy(published)
@@ -48,7 +49,12 @@ def export(recipe: Recipe, run: RunFolder) -> None:
 def _downloaded(recipe: Recipe, *files: str) -> str:
     source = recipe.sources[recipe.maxtext[WEIGHTS]]
     revision = source.revision
-    return read(source, lambda: snapshot_download(source.name, revision=revision, allow_patterns=[*files]))
+    return read(
+        source,
+        lambda: snapshot_download(
+            source.name, revision=revision, allow_patterns=[*files], ignore_patterns=[*UNWANTED]
+        ),
+    )
 
 
 def _arguments(recipe: Recipe, **settings: Any) -> list[str]:
