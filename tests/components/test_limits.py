@@ -142,6 +142,7 @@ def test_heads_that_the_gpus_do_not_divide_are_refused(
         ({"r": 16, "rank_pattern": {"q_proj": 1024}}, 16, "rank 1024"),
         ({"r": 16, "modules_to_save": ["embed_tokens", "lm_head"]}, 16, "(embed_tokens, lm_head)"),
         ({"r": 16, "use_dora": True}, 16, "is a DoRA adapter"),
+        ({"r": 16, "use_rslora": True, "target_parameters": ["mlp.experts.down_proj"]}, 16, ""),
         ({"r": 16, "bias": "all"}, 16, "has biases"),
     ],
 )

@@ -37,6 +37,8 @@ def lora_config(lora: Lora, base: Any, revision: str | None = None) -> "LoraConf
         lora_dropout=lora.dropout,
         target_modules=lora.target_modules or linear_layers(base),
         target_parameters=[*lora.target_parameters] or None,
+        use_rslora=lora.use_rslora,
+        use_dora=lora.use_dora,
         task_type="CAUSAL_LM",
         revision=revision,
     )

@@ -168,6 +168,8 @@ def _of_training(recipe: "Recipe") -> Iterable[str]:
     if training.sharding == "fsdp2" and model.quantization == "nf4":
         # https://github.com/huggingface/accelerate/pull/3987: 4-bit weights are left out of the sharding.
         yield "training.sharding fsdp2 cannot shard nf4 weights; model.quantization must be none"
+    if training.sharding == "fsdp2" and recipe.lora and recipe.lora.use_dora:
+        yield "lora.use_dora needs whole layers, and training.sharding fsdp2 divides them; leave one out"
 
 
 def _of_evaluation(recipe: "Recipe") -> Iterable[str]:

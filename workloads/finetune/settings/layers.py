@@ -45,6 +45,8 @@ def adapter_problems(lora: "Lora", model: str) -> Iterable[str]:
     """Why the adapter would have no layer of the model of that name, if that is certain without the model."""
     if lora.target_parameters and lora.dropout:
         yield "lora.target_parameters needs lora.dropout 0"
+    if lora.target_parameters and lora.use_dora:
+        yield "lora.use_dora is for layers, and lora.target_parameters names parameters: leave one out"
     wanted = lora.target_modules
     if wanted is None:
         return

@@ -66,7 +66,7 @@ class Recipe(Section):
             "lora": self.lora
             and self.lora.model_dump(
                 include={"rank", "dropout", "target_modules"}
-                | ({"target_parameters"} if self.lora.target_parameters else set())
+                | {key for key in ("target_parameters", "use_dora") if getattr(self.lora, key)}
             ),
             "training": self.training.model_dump(
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
