@@ -191,7 +191,7 @@ def test_a_run_that_publishes_an_adapter_puts_its_base_where_a_server_looks_once
     assert main(["copy", name, f"gs://bucket/{folder}", f"--revision={commit}"]) == 0
     assert hub.requests == []
     # The next run finds it there.
-    monkeypatch.setattr("finetune.results.weights._served", pytest.fail)
+    monkeypatch.setattr("finetune.results.weights.wanted", pytest.fail)
     assert main(publishing(from_hub, "adapter", "next")) == 0
 
 
