@@ -209,6 +209,8 @@ class Record:
         role: The predefined role that brings them.
         zonal: Whether its location may be a zone.
         protected: Whether it cannot be deleted unless the program says otherwise.
+        versioned: Whether an update states the version that the state knows. After a change by others the
+            platform then refuses it until the state is read again.
         sealed: Whether reading it back takes the right to read its content.
         quota: Metric of Compute Engine's quota for the number of such resources in a project.
         listing: How to list what is left of a destroyed stack. None for parts of another resource.
@@ -241,6 +243,7 @@ class Record:
     role: str = ""
     zonal: bool = False
     protected: bool = False
+    versioned: bool = False
     sealed: bool = False
     quota: str = ""
     listing: Listing | None = None

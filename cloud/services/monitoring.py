@@ -128,6 +128,8 @@ DASHBOARD: Final = _record(
     id="projects/{number}/dashboards/{digits}",
     replaced_by="project",
     same_when={"dashboardJson": _loses_only},
+    # `resourceMonitoringDashboardUpdate` sends the etag of the state.
+    versioned=True,
     rules=(_dashboard,),
     listing=_listing(
         title="dashboard",

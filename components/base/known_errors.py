@@ -135,8 +135,8 @@ KNOWN_ERRORS: Final = (
         package=GOOGLE,
         sentence=r"RESOURCE_POOL_EXHAUSTED|(?i:stockout)|GCE out of resources|no more capacity in the zone"
         r"|does not have enough resources available|currently unavailable in the .* zone",
-        action="the zone has no such machines left: wait and `{again}`, or choose another zone, region or "
-        "`capacity.type`",
+        action="the zone has no such machines left{elsewhere}: wait and `{again}`, or choose another zone, "
+        "region or `capacity.type`",
     ),
     # https://github.com/hashicorp/terraform-provider-google/issues/10823
     Remedy(
@@ -221,6 +221,13 @@ KNOWN_ERRORS: Final = (
         action="something still uses it. Cloud Run gives addresses back one to two hours after their last "
         "user, a cluster its network endpoint groups within minutes: `{again}` later. `python -m "
         "operations leftovers --stack {stack}` lists what else there is",
+    ),
+    # The provider sends the version that it read last. Stands before "Error 409", which passes by itself.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?is)updating Dashboard .*(\betag\b|Error 4(09|12))",
+        action="somebody has changed the dashboard since the last `up`: `{again} --refresh` reads it and "
+        "writes the program's over it. To keep what they added, copy it to a dashboard of another name first",
     ),
     Remedy(sentence=r"already exists|alreadyExists|ALREADY_EXISTS", action=_EXISTS),
     Remedy(

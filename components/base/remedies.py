@@ -21,6 +21,12 @@ _QUOTA_NAME: Final = re.compile(
     r"|[Qq]uota exceeded for ([\w :-]+?)(?: per project| limit|\.|,|$)|[Qq]uota limit '([^']+)'"
 )
 
+# Compute Engine's error of a stockout names the zones that would do, as data or in its sentence.
+# https://github.com/kubernetes/k8s.io/pull/9834
+_ZONES: Final = re.compile(
+    r"zonesAvailable[\"']?\s*[:=]\s*[\"']?((?:[\w-]+,\s*)*[\w-]+)"
+    r"|trying your request in the ((?:[\w-]+,\s*)*[\w-]+) zone"
+)
 
 # How the provider names a cluster or pool that GKE has created and calls failed. It is in the state, and the
 # next `up` keeps it: `Update` in pkg/tfbridge/provider.go of pulumi-terraform-bridge finds no change.
@@ -53,8 +59,22 @@ def what_to_do(kind: str, message: str, stack: str, again: str = "pulumi up") ->
         urn = failed_creation[1]
     preflight = f"`python -m operations preflight --stack {stack}`"
     return ". ".join(filter(None, actions)).format(
-        quota=_quota_in(text), stack=stack, again=again, urn=urn, preflight=preflight
+        quota=_quota_in(text),
+        stack=stack,
+        again=again,
+        urn=urn,
+        preflight=preflight,
+        elsewhere=elsewhere(text),
     )
+
+
+def elsewhere(message: str) -> str:
+    """The zones that have machines, as an error of Compute Engine names them. Empty if it names none."""
+    match = _ZONES.search(message)
+    if not match:
+        return ""
+    zones = (match[1] or match[2]).replace(" ", "").split(",")
+    return f" (Google has some in {', '.join(zones)})"
 
 
 def _action(package: str, text: str) -> str:

@@ -20,7 +20,8 @@ class Remedy:
     Args:
         sentence: Regular expression for the message without its addresses.
         action: What to do. `{quota}` is the name of a quota, `{stack}` that of the stack, `{again}` the
-            command that ended, `{preflight}` the command that checks the project.
+            command that ended, `{preflight}` the command that checks the project, `{elsewhere}` the zones
+            that have machines.
         package: Package of the provider that writes the sentence. Empty if several do.
     """
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from operations.errors import ODD_ANSWER
@@ -13,9 +14,31 @@ from workloads.capacity_keeper.annotations import STOPPED, TRIED
 
 # The kinds of capacity by the fields of a rule that say so.
 _KINDS: Final = {"reservations": "reservation", "flexStart": "flex-start", "spot": "spot"}
-# The autoscaler's conditions of a rule without machines: in all zones, and in some.
-_SUSPENDED: Final = ("ProvisioningSuspended", "ProvisioningConstrained")
+# The autoscaler's condition of a rule without machines, and that of a rule with machines in some zones only.
+_NOWHERE: Final = "ProvisioningSuspended"
+_SOMEWHERE: Final = "ProvisioningConstrained"
 _PAGE: Final = "docs/capacity.md"
+_QUOTAS: Final = "https://console.cloud.google.com/iam-admin/quotas"
+_PREFLIGHT: Final = "python -m operations preflight says what is wrong with it"
+# The reasons of both conditions, in lower case without underscores.
+# https://github.com/GoogleCloudPlatform/cluster-autoscaler, 2026-08-21.
+_REASONS: Final[Mapping[str, Why]] = {
+    "outofresources": Why(text="Google has no such machines now", bad=False),
+    "capacityconstrained": Why(
+        text="GKE expects too few machines, which is an estimate and no failed try", bad=False
+    ),
+    "reservationcapacityexceeded": Why(text="all machines of the reservation are in use", bad=False),
+    "internalerror": Why(text="Google's side failed", bad=False),
+    "quotaexceeded": Why(text="the project's quota is used up", remedy=f"ask for more at {_QUOTAS}"),
+    "ipspaceexhausted": Why(
+        text="the subnet has no addresses left", remedy="enlarge the ranges: docs/troubleshooting.md"
+    ),
+    "invalidreservation": Why(text="GKE cannot use the reservation", remedy=_PREFLIGHT),
+    "vmexternalipaccesspolicyconstraint": Why(
+        text="a policy of the organisation forbids machines with public addresses",
+        remedy="pulumi up --refresh restores private nodes; or ask for an exception",
+    ),
+}
 
 
 def capacity_of(workload: Object) -> str:
@@ -61,33 +84,45 @@ def classes(trees: Sequence[Object]) -> Iterator[Line]:
         rules = (tree.get("spec") or {}).get("priorities") or ()
         statuses = (tree.get("status") or {}).get("priorityStatuses") or ()
         conditions = {str(status.get("identifier")): status for status in statuses}
-        states, reasons = [], []
+        tries, reasons = [], dict[str, Why]()
         for number, rule in enumerate(rules):
             kind = next((kind for field, kind in _KINDS.items() if rule.get(field)), "on demand")
-            if dry := _dry(conditions.get(str(number), {})):
-                reasons.append(f"{kind}: {dry}")
-            else:
-                states.append(kind)
+            status = {"status": conditions.get(str(number), {})}
+            if not holds(status, _NOWHERE):
+                tries.append(kind)
+            if reason := _reason(status, kind):
+                reasons[kind] = reason
         yield line(
             "capacity",
             str(tree["metadata"]["name"]),
-            f"tries {states[0]}" if states else "has no machines",
+            f"tries {tries[0]}" if tries else "has no machines",
             why=_misconfigured(tree) or _without(reasons),
         )
 
 
-def _dry(status: Mapping[str, Any]) -> str:
-    """Why a rule has no machines, empty if it may have some."""
-    tree = {"status": status}
-    return next((condition_of(tree, name).get("reason", "") for name in _SUSPENDED if holds(tree, name)), "")
+def _reason(status: Object, kind: str) -> Why | None:
+    """Why a rule has no machines in all or some of its zones. None if it may have some everywhere."""
+    condition = next((name for name in (_NOWHERE, _SOMEWHERE) if holds(status, name)), "")
+    if not condition:
+        return None
+    reason = str(condition_of(status, condition).get("reason") or "no reason given")
+    key = reason.replace("_", "").lower()
+    # GKE gives a stockout this reason too, if the rule has no reservation.
+    if key == "invalidreservation" and kind != _KINDS["reservations"]:
+        key = "outofresources"
+    why = _REASONS.get(key, Why(text=reason, bad=False))
+    return why if condition == _NOWHERE else replace(why, text=f"in some zones {why.text}")
 
 
-def _without(reasons: Sequence[str]) -> Why | None:
+def _without(reasons: Mapping[str, Why]) -> Why | None:
+    """What is said of a class some of whose capacities have no machines."""
     if not reasons:
         return None
-    return Why(
-        text=f"no machines now: {', '.join(reasons)}; GKE tries again", remedy=f"see {_PAGE}", bad=False
-    )
+    text = "; ".join(f"{kind}: {why.text}" for kind, why in reasons.items())
+    needs = [f"{kind}: {why.remedy}" for kind, why in reasons.items() if why.bad]
+    if needs:
+        return Why(text=text, remedy="; ".join(needs))
+    return Why(text=f"{text}. GKE tries again", remedy=f"see {_PAGE}", bad=False)
 
 
 def _misconfigured(tree: Object) -> Why | None:

@@ -1,11 +1,13 @@
 """Plain words for messages of Kubernetes, GKE, Cloud Run and trainings when something waits or fails."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import yaml
 
+from components.base.remedies import elsewhere
 from operations.status.report import Why
 
 
@@ -21,7 +23,7 @@ def plain(*messages: str) -> Why | None:
     for text in messages:
         for pattern, why in _known():
             if pattern.search(text):
-                return why
+                return replace(why, text=f"{why.text}{elsewhere(text)}")
     return None
 
 

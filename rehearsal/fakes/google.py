@@ -4,6 +4,8 @@ It names, replaces and deletes as the Terraform bridge and the provider do. It c
 refers to what as the platform does.
 """
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -134,6 +136,8 @@ class FakeGoogle(FakeProvider):
             outputs |= {"name": item_id, "version": number}
         if new and records.of(resource.type).id.endswith("/{digits}"):
             item_id, outputs = self._invented(resource.type, item_id, outputs)
+        if records.of(resource.type).versioned:
+            outputs["etag"] = _etag(inputs)
         self.cloud.on_write(Item(resource.type, item_id, resource.name, inputs, outputs))
         return item_id, outputs, ""
 
@@ -149,6 +153,27 @@ class FakeGoogle(FakeProvider):
             key: value.replace(item_id, new_id) if isinstance(value, str) else value
             for key, value in outputs.items()
         }
+
+    def read(self, resource: Resource, item_id: str) -> tuple[Inputs, Outputs] | None:
+        """The present inputs and outputs, with the present version."""
+        present = super().read(resource, item_id)
+        if present is None or not records.of(resource.type).versioned:
+            return present
+        inputs, outputs = present
+        return inputs, {**outputs, "etag": _etag(inputs)}
+
+    def update(
+        self, resource: Resource, item_id: str, olds: Outputs, inputs: Inputs, *, preview: bool
+    ) -> Outputs:
+        """Refuses an update of a version that somebody else has changed."""
+        item = self.find(resource, item_id)
+        is_old = item is not None and olds.get("etag") != _etag(item.inputs)
+        if not preview and records.of(resource.type).versioned and is_old:
+            title = resource.type.rpartition(":")[2]
+            raise Rejected(
+                f'Error updating {title} "{item_id}": googleapi: Error 409: the etag is not the present one'
+            )
+        return super().update(resource, item_id, olds, inputs, preview=preview)
 
     def failure_message(self, operation: Operation, resource: Resource, item_id: str, reason: str) -> str:
         """The message of `Create` and `Update` in the bridge's pkg/tfbridge/provider.go."""
@@ -196,3 +221,8 @@ def _references(record: Record, inputs: Mapping[str, Any]) -> Iterator[tuple[str
         for value in at(inputs, path):
             if isinstance(value, str) and value:
                 yield path, target, value
+
+
+def _etag(inputs: Inputs) -> str:
+    """A version, which changes with the inputs."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()

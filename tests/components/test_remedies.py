@@ -6,7 +6,7 @@ import pytest
 
 from components.base.remedies import what_to_do
 from rehearsal.fakes.faults import KINDS
-from tests.components.error_kinds import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK
+from tests.components.error_kinds import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK, POOL
 from tests.components.error_texts import TEXTS
 from tests.components.setting_error_texts import SETTING_TEXTS
 
@@ -45,6 +45,37 @@ def test_a_cluster_that_gke_created_and_calls_failed_gets_the_command_that_repla
     assert "--replace" not in what_to_do(CLUSTER, reason, "mine")
     bucket = message.replace("gcp:container/cluster:Cluster", BUCKET)
     assert "--replace" not in what_to_do(BUCKET, bucket, "mine")
+
+
+STOCKOUT = (
+    "Error 503: The zone 'us-central1-b' does not have enough resources available to fulfill the request."
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "zones"),
+    [
+        (
+            f'{STOCKOUT} details: {{"zonesAvailable": "us-central1-a,us-central1-f"}}',
+            "us-central1-a, us-central1-f",
+        ),
+        (
+            f"{STOCKOUT} metadatas: map[vmType:a2-highgpu-1g zonesAvailable:us-central1-a zone:b]",
+            "us-central1-a",
+        ),
+        (
+            "A g2-standard-24 VM instance is currently unavailable in the us-central1-a zone. Consider "
+            "trying your request in the us-central1-b, us-central1-c zone(s), which currently has capacity.",
+            "us-central1-b, us-central1-c",
+        ),
+    ],
+)
+def test_the_zones_that_a_stockout_names_are_told(message: str, zones: str) -> None:
+    assert f"no such machines left (Google has some in {zones}): wait" in what_to_do(POOL, message, "mine")
+
+
+def test_a_stockout_without_zones_names_none() -> None:
+    assert "no such machines left: wait" in what_to_do(POOL, f'{STOCKOUT} zonesAvailable: ""', "mine")
 
 
 def test_what_nobody_knows_gets_no_advice() -> None:

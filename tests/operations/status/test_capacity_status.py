@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable
 
+import pytest
+
 from operations.status.report import Report
 from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.status import samples
@@ -58,15 +60,47 @@ def compute_class(**status: object) -> dict[str, object]:
     return {"metadata": {"name": "accelerators"}, "spec": {"priorities": rules}, "status": status}
 
 
-def test_a_class_says_which_capacity_has_no_machines(
+# A reason of GKE, the capacity that it is about, what is said, and whether somebody must do something.
+REASONS = [
+    ("OutOfResources", "1", "spot: Google has no such machines now. GKE tries again", False),
+    ("CapacityConstrained", "1", "spot: GKE expects too few machines, which is an estimate", False),
+    ("ReservationCapacityExceeded", "0", "reservation: all machines of the reservation are in use", False),
+    ("RESERVATION_CAPACITY_EXCEEDED", "0", "reservation: all machines of the reservation are in use", False),
+    ("InternalError", "1", "spot: Google's side failed", False),
+    ("QuotaExceeded", "1", "spot: the project's quota is used up", True),
+    ("IpSpaceExhausted", "1", "spot: the subnet has no addresses left", True),
+    ("InvalidReservation", "0", "reservation: GKE cannot use the reservation", True),
+    ("InvalidReservation", "1", "spot: Google has no such machines now", False),
+    ("VmExternalIpAccessPolicyConstraint", "1", "spot: a policy of the organisation forbids", True),
+    ("AReasonOfALaterGke", "1", "spot: AReasonOfALaterGke. GKE tries again", False),
+]
+
+
+@pytest.mark.parametrize(("reason", "rule", "text", "needs_a_person"), REASONS)
+def test_each_reason_of_a_capacity_without_machines_is_a_sentence(
+    reason: str,
+    rule: str,
+    text: str,
+    needs_a_person: bool,
+    look: Callable[[], Report],
+    cluster: KubernetesServer,
+) -> None:
+    suspended = [condition("ProvisioningSuspended", True, reason)]
+    cluster.plant(CLASSES, compute_class(priorityStatuses=[{"identifier": rule, "conditions": suspended}]))
+    shown = line(look(), "capacity")
+    assert shown.state == ("tries spot" if rule == "0" else "tries reservation")
+    assert shown.why and shown.why.text.startswith(text)
+    assert shown.why.bad is needs_a_person and shown.why.remedy
+
+
+def test_a_capacity_without_machines_in_some_zones_is_tried_in_the_others(
     look: Callable[[], Report], cluster: KubernetesServer
 ) -> None:
-    suspended = [condition("ProvisioningSuspended", True, "RESERVATION_CAPACITY_EXCEEDED")]
-    cluster.plant(CLASSES, compute_class(priorityStatuses=[{"identifier": "0", "conditions": suspended}]))
+    constrained = [condition("ProvisioningConstrained", True, "OutOfResources")]
+    cluster.plant(CLASSES, compute_class(priorityStatuses=[{"identifier": "0", "conditions": constrained}]))
     shown = line(look(), "capacity")
-    assert shown.state == "tries spot"
-    assert shown.why and not shown.why.bad
-    assert shown.why.text.startswith("no machines now: reservation: RESERVATION_CAPACITY_EXCEEDED")
+    assert shown.state == "tries reservation"
+    assert shown.why and shown.why.text.startswith("reservation: in some zones Google has no such machines")
 
 
 def test_a_class_that_gke_cannot_use_needs_a_person(

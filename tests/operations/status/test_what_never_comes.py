@@ -7,7 +7,17 @@ import pytest
 from operations.status.report import Health, Report
 from tests.operations.kubernetes_server import KubernetesServer, Object
 from tests.operations.status import samples
-from tests.operations.status.samples import condition, ended, event, line, pod, waiting, why, workload
+from tests.operations.status.samples import (
+    condition,
+    ended,
+    event,
+    line,
+    pod,
+    unscheduled,
+    waiting,
+    why,
+    workload,
+)
 
 HEAD = "couldn't assign flavors to pod set main: "
 TOO_MUCH = (
@@ -94,6 +104,33 @@ def test_a_workload_that_its_queue_can_never_admit_is_bad(
     report = look()
     assert line(report, "queue").health is health
     assert words in why(report, "queue")
+
+
+NO_NODE = "Node scale up in zones us-central1-b associated with this pod failed: {} Pod is at risk."
+
+
+@pytest.mark.parametrize(
+    ("reason", "health", "words"),
+    [
+        ("IP space exhausted.", Health.BAD, "the subnet has no addresses left"),
+        ("Reservation capacity exceeded.", Health.WAITING, "all machines of the reservation are in use"),
+        ("Reservation mine not found.", Health.BAD, "the reservation cannot be used"),
+        ("Constraint constraints/compute.vmExternalIpAccess violated.", Health.BAD, "public addresses"),
+        (
+            'GCE out of resources. zonesAvailable: "us-central1-f"',
+            Health.BAD,
+            "now (Google has some in us-cent",
+        ),
+    ],
+)
+def test_a_node_that_cannot_be_made_says_why(
+    reason: str, health: Health, words: str, look: Callable[[], Report], cluster: KubernetesServer
+) -> None:
+    cluster.plant(samples.PODS, unscheduled())
+    cluster.plant(samples.EVENTS, event("FailedScaleUp", NO_NODE.format(reason)))
+    report = look()
+    assert line(report, "pod").health is health
+    assert words in why(report)
 
 
 PULLING = event("Pulling", "Pulling image")
