@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import httpx2
+
 from operations.checks import first_rows, hub
 from operations.checks.first_rows import MOST_BYTES, FirstRows, RowsError
-from operations.errors import CallError
+from operations.errors import ODD_ANSWER, CallError
 from operations.findings import Finding, fine, problem, warning
 from operations.google.clients import Clients
 from operations.plan import StackPlan
@@ -18,11 +20,13 @@ _DRY_RUN: Final = "a dry run reads them all: docs/training/own-data.md, step 3"
 def check_data(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks that the rows are there and that the run can use them, before nodes are asked for."""
     data = getattr(plan.recipe, "data", None)
-    if data is None:
+    row_files = [*getattr(plan.recipe, "row_files", ())]
+    if not (data or row_files):
         yield fine("the recipe names no rows")
-    else:
-        for part in data.parts:
-            yield from _of_part(part, plan, clients)
+    for part in data.parts if data else ():
+        yield from _of_part(part, plan, clients)
+    for files in row_files:
+        yield _of_row_files(files, plan, clients)
 
 
 def _of_part(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -100,3 +104,52 @@ def _of_hub(data: Any, plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         texts = data.model_copy(update={"image": None})
         first = replace(first_rows.of_rows(texts, [*whole.values()]), numbers=[*whole])
         yield from first_rows.findings_of(data, data.title, first)
+
+
+def _of_row_files(files: Any, plan: StackPlan, clients: Clients) -> Finding:
+    """What is known of files that MaxText reads by a pattern."""
+    if not files.source:
+        what = f"{files.key}: preflight did not look at {files.pattern}. The job does before the slice comes"
+        return fine(what)
+    name, revision = files.source.name, files.source.revision
+    try:
+        names = hub.files_of(plan, clients, name, revision, files.path)
+    except (OSError, httpx2.HTTPError, *ODD_ANSWER):
+        return warning(f"the Hub does not list the files of {name}", "the job looks before the slice comes")
+    if not names:
+        return problem(
+            f"{files.key}: no file fits {files.pattern}",
+            f"name files that are there: https://huggingface.co/datasets/{name}/tree/{revision or 'main'}",
+        )
+    columns = _shown_columns(name, files.path, plan, clients)
+    count = f"{len(names)} files of {name}" if len(names) > 1 else f"a file of {name}"
+    if not (columns and files.columns):
+        return fine(f"{files.key} reads {count}. Their columns are not looked at before the job")
+    if missing := [column for column in files.columns if column not in columns]:
+        return problem(
+            f"{files.key}: {name} has no column {', '.join(missing)}; it has {', '.join(columns)}",
+            f"set {files.columns_key} in the section maxtext of the recipe",
+        )
+    return fine(f"{files.key} reads {', '.join(files.columns)} of {count}")
+
+
+def _shown_columns(name: str, path: str, plan: StackPlan, clients: Clients) -> list[str]:
+    """Columns of the part of a data set that has files at a path, as the Hub's viewer shows them.
+
+    Empty if it does not show them, or if the parts have names from which nobody sees which one it is.
+    """
+    splits = hub.viewed(plan, clients, "splits", dataset=name).get("splits") or ()
+    place, folder = {}, _letters(path.rpartition("/")[0])
+    for entry in splits:
+        is_alone = len({entry.get("config") for entry in splits}) == 1
+        if is_alone or (folder and _letters(str(entry.get("config"))) in folder):
+            place = {"config": str(entry.get("config")), "split": str(entry.get("split"))}
+            break
+    if not place:
+        return []
+    first = hub.viewed(plan, clients, "first-rows", dataset=name, **place)
+    return [str(feature.get("name")) for feature in first.get("features") or ()]
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()

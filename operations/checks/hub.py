@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpx2
 import huggingface_hub
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, HfFileSystem
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -119,6 +119,22 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     except (httpx2.HTTPError, *ODD_ANSWER):
         return {}
     return answer if isinstance(answer, dict) else {}
+
+
+def files_of(
+    plan: StackPlan, clients: Clients, data_set: str, revision: str | None, pattern: str
+) -> list[str]:
+    """Files of a data set by a pattern.
+
+    Raises:
+        OSError, httpx2.HTTPError, and the errors of ODD_ANSWER: Without a usable answer.
+    """
+    endpoint = f"{clients.endpoint}/huggingface" if clients.endpoint else None
+    huggingface_hub.set_client_factory(_client)
+    # Another instance would remember what an earlier one was told.
+    system = HfFileSystem(endpoint=endpoint, token=token_of(plan) or False, skip_instance_cache=True)
+    place = f"datasets/{data_set}{f'@{revision}' if revision else ''}"
+    return sorted(system.glob(f"{place}/{pattern}"))
 
 
 def content_of(plan: StackPlan, clients: Clients, model: str, revision: str | None, file: str) -> str | None:

@@ -5,7 +5,7 @@ Nothing heavy is imported here. The module `configuration` asks MaxText whether 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -38,12 +38,32 @@ DATA_SET = re.compile(f"(hf://datasets/){_NAME}(?=/)")
 ON_THE_HUB = defaultdict(lambda: DATA_SET, {WEIGHTS: re.compile(f"^(hf://)(?!datasets/){_NAME}$")})
 
 
+# The settings with files of rows, and those with the columns that are read of them. The default is MaxText's.
+_COLUMNS_OF = {"grain_train_files": "train_data_columns", "grain_eval_files": "eval_data_columns"}
+_DEFAULT_COLUMNS = ["text"]
+
+
 class Source(NamedTuple):
     """A data set or model of the Hub. `revision` is a branch, a tag, a commit, or None: the main branch."""
 
     name: str
     revision: str | None
     kind: str
+
+
+class RowFiles(NamedTuple):
+    """Files of rows by a pattern, which the setting `key` names, and the columns that are read of them.
+
+    `source` is their data set on the Hub and `path` the pattern in it. `columns` is empty for files that are
+    not parquet.
+    """
+
+    key: str
+    pattern: str
+    columns_key: str
+    columns: tuple[str, ...]
+    source: Source | None
+    path: str
 
 
 def _checked_flag(flag: str) -> str:
@@ -107,6 +127,24 @@ class Recipe(BaseModel):
             for match in ON_THE_HUB[key].finditer(str(value)):
                 sources[match[0]] = Source(match[2], match[3], kind)
         return sources
+
+    @property
+    def row_files(self) -> Iterator[RowFiles]:
+        """The files that MaxText's pipeline grain reads."""
+        if self.maxtext.get("dataset_type") != "grain":
+            return
+        for key, columns_key in _COLUMNS_OF.items():
+            wanted = self.maxtext.get(columns_key) or _DEFAULT_COLUMNS
+            columns = (wanted,) if isinstance(wanted, str) else tuple(wanted)
+            if self.maxtext.get("grain_file_type") != "parquet":
+                columns = ()
+            # A mixture has patterns with weights: a,0.7;b,0.3
+            for part in str(self.maxtext.get(key) or "").split(";"):
+                if pattern := part.partition(",")[0].strip():
+                    name = DATA_SET.match(pattern)
+                    source = self.sources[name[0]] if name else None
+                    path = pattern[name.end() + 1 :] if name else pattern
+                    yield RowFiles(key, pattern, columns_key, columns, source, path)
 
     @property
     def weights(self) -> Source | None:

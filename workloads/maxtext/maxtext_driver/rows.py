@@ -3,14 +3,12 @@
 MaxText ends without a reason where a column is missing, and tries for ever where no file fits.
 """
 
+from functools import partial
 from typing import Any
 
-from maxtext_driver.recipe import DATA_SET, Recipe
+from maxtext_driver.recipe import Recipe, RowFiles
 from shared.errors import InputError
 
-# The settings with files, and those with the columns that are read of them. The default is MaxText's.
-COLUMNS_OF = {"grain_train_files": "train_data_columns", "grain_eval_files": "eval_data_columns"}
-DEFAULT_COLUMNS = ["text"]
 # The number of rows that are read of a file.
 FIRST_ROWS = 1000
 
@@ -22,39 +20,27 @@ def check_rows(recipe: Recipe) -> None:
         InputError: No file fits, or a file has no such column, or a row has no text.
         PassingError: The Hub does not answer.
     """
-    if recipe.maxtext.get("dataset_type") != "grain":
-        return
-    for key, columns_key in COLUMNS_OF.items():
-        # A mixture has patterns with weights: a,0.7;b,0.3
-        for part in str(recipe.maxtext.get(key) or "").split(";"):
-            if pattern := part.partition(",")[0].strip():
-                _on_the_hub_or_here(recipe, key, pattern, columns_key)
+    for files in recipe.row_files:
+        if files.source is None:
+            _check(recipe, files)
+        else:
+            from shared.hub import read
+
+            read(files.source, partial(_check, recipe, files))
 
 
-def _on_the_hub_or_here(recipe: Recipe, key: str, pattern: str, columns_key: str) -> None:
-    data_set = DATA_SET.match(pattern)
-    if not data_set:
-        _check(recipe, key, pattern, columns_key)
-        return
-    from shared.hub import read
-
-    read(recipe.sources[data_set[0]], lambda: _check(recipe, key, pattern, columns_key))
-
-
-def _check(recipe: Recipe, key: str, pattern: str, columns_key: str) -> None:
+def _check(recipe: Recipe, files: RowFiles) -> None:
     from fsspec.core import url_to_fs
 
-    files, place = url_to_fs(pattern)
-    names = sorted(files.glob(place))
+    system, place = url_to_fs(files.pattern)
+    names = sorted(system.glob(place))
     if not names:
-        raise InputError(f"{key}: no file fits {pattern}; name files that are there")
-    if recipe.maxtext.get("grain_file_type") != "parquet":
+        raise InputError(f"{files.key}: no file fits {files.pattern}; name files that are there")
+    if not files.columns:
         return
-    wanted = recipe.maxtext.get(columns_key) or DEFAULT_COLUMNS
-    columns = [wanted] if isinstance(wanted, str) else [*wanted]
     # Files of one set differ at its ends, if at all.
     for name in dict.fromkeys((names[0], names[-1])):
-        _check_file(files, name, columns, columns_key, is_text=_is_text(recipe))
+        _check_file(system, name, files, is_text=_is_text(recipe))
 
 
 def _is_text(recipe: Recipe) -> bool:
@@ -64,11 +50,12 @@ def _is_text(recipe: Recipe) -> bool:
     return bool(settings.get("tokenize_train_data", True)) and not others
 
 
-def _check_file(files: Any, name: str, columns: list[str], columns_key: str, *, is_text: bool) -> None:
+def _check_file(system: Any, name: str, files: RowFiles, *, is_text: bool) -> None:
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
-    with files.open(name) as opened:
+    columns = [*files.columns]
+    with system.open(name) as opened:
         try:
             parquet = ParquetFile(opened)
         except ArrowInvalid as error:
@@ -76,7 +63,8 @@ def _check_file(files: Any, name: str, columns: list[str], columns_key: str, *, 
         present = parquet.schema_arrow.names
         if missing := [column for column in columns if column not in present]:
             raise InputError(
-                f"{name} has no column {', '.join(missing)}; it has {', '.join(present)}. Set {columns_key}"
+                f"{name} has no column {', '.join(missing)}; it has {', '.join(present)}. "
+                f"Set {files.columns_key}"
             )
         batch = next(parquet.iter_batches(FIRST_ROWS, columns=columns), None)
     rows = batch.to_pylist() if batch else []
