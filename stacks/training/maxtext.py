@@ -36,9 +36,11 @@ class MaxTextTraining(ConfigModel):
 
     Attributes:
         package: Folder of the driver's package, which has the recipes in it.
+        helpers: Folders of further packages that only this trainer needs.
     """
 
     package: ClassVar[Path] = _MAXTEXT / "maxtext_driver"
+    helpers: ClassVar[tuple[Path, ...]] = ()
 
     recipe: Annotated[str, RECIPE] = Field(
         "llama3-8b",

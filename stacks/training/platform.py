@@ -125,7 +125,7 @@ def training_platform(
         stack.name,
         TrainingCodeArgs(
             namespace=platform.namespace,
-            packages=[training.package, SHARED],
+            packages=[training.package, *training.helpers, SHARED],
             recipe=training.recipe_file,
         ),
     )

@@ -23,6 +23,8 @@ from stacks.training.rows import uploads
 from workloads.finetune.settings.recipe import STORAGE, Recipe, load_recipe
 
 FINETUNE: Final = WORKLOADS / "finetune"
+# What starts a program in a process per GPU.
+LAUNCH: Final = WORKLOADS / "launch"
 # An access token, or the token of a sign-in at the Hub.
 _HUB_TOKEN: Final = re.compile(r"hf_[A-Za-z0-9_.-]+")
 # An API key, before which an installation of one's own puts a name and a hyphen: what W&B's client accepts.
@@ -201,9 +203,11 @@ class Training(Protocol):
 
     Attributes:
         package: Folder of the trainer's package, which has the recipes in it.
+        helpers: Folders of further packages that only this trainer needs.
     """
 
     package: ClassVar[Path]
+    helpers: ClassVar[tuple[Path, ...]]
 
     @property
     def run(self) -> str | None:
@@ -241,9 +245,11 @@ class FineTuning(ConfigModel):
 
     Attributes:
         package: Folder of the trainer's package, which has the recipes in it.
+        helpers: Folders of further packages that only this trainer needs.
     """
 
     package: ClassVar[Path] = FINETUNE
+    helpers: ClassVar[tuple[Path, ...]] = (LAUNCH,)
 
     recipe: Annotated[str, RECIPE] = Field(
         description="Recipe, which says what is trained, and how: the name of a file in "

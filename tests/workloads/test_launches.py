@@ -41,7 +41,7 @@ def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
     end: str, expected: int, starts: int, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node has the exit code of the process that ended by itself."""
-    from finetune import torchrun as module
+    from launch import torchrun as module
 
     program = (
         "import os, sys, time\n"
@@ -49,7 +49,7 @@ def test_processes_are_started_again_on_a_node_of_several_unless_no_start_helps(
         f"open('{tmp_path}/starts', 'a').write('+')\n"
         f"{end}"
     )
-    monkeypatch.setattr(module, "WORKER", ("-c", program))
+    monkeypatch.setattr("finetune.torchrun.WORKER", ("-c", program))
     # The other node is missing, and torchrun does not wait for it.
     config: Any = module.LaunchConfig
 
@@ -71,7 +71,7 @@ def test_a_stopped_run_says_143_only_when_no_process_was_lost_before_it_saved(
 ) -> None:
     from torch.distributed.elastic.multiprocessing import PContext, SignalException
 
-    from finetune import torchrun as module
+    from launch import torchrun as module
 
     def stop(*_: object) -> None:
         processes = {number: MagicMock(**{"proc.returncode": code}) for number, code in enumerate(exit_codes)}

@@ -270,7 +270,7 @@ def test_a_process_that_waits_for_a_refused_one_ends_with_it(
     recipe: Path, warm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first process ends before both have met. The other hears no SIGTERM while it waits to meet it."""
-    from finetune import torchrun as module
+    from launch import torchrun as module
 
     monkeypatch.setattr(module, "SHUTDOWN_TIMEOUT_AFTER_FAILURE", 1)
     entry = {"arguments": [*local(recipe, tmp_path, "mine"), "--set=lora.rank=3"]}
@@ -339,7 +339,7 @@ def test_another_number_of_processes_is_refused_before_any_is_started(
 @pytest.fixture
 def no_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails when torchrun is about to start processes."""
-    from finetune import torchrun as module
+    from launch import torchrun as module
 
     monkeypatch.setattr(module, "elastic_launch", lambda *_: pytest.fail("torchrun was started"))
 
