@@ -16,6 +16,7 @@ from stacks import pins
 from stacks.nodes.job_nodes import JobNodes
 from stacks.nodes.placement import Placement, QueuedJob
 from stacks.platform import StackContext
+from stacks.program.platform import ProgramPlatform
 from stacks.settings.capacity import (
     CapacityMinutes,
     CapacityTypes,
@@ -27,7 +28,6 @@ from stacks.settings.capacity import (
 )
 from stacks.settings.model import ConfigModel, Hint, rule
 from stacks.settings.project import REGION, Project
-from stacks.training.platform import TrainingPlatform
 
 MACHINE: Final = MACHINES["a4-highgpu-8g"]
 GPUS_PER_NODE: Final = MACHINE.count
@@ -170,7 +170,7 @@ def place_on_a4(
     stack: StackContext,
     capacity: A4Capacity,
     nodes: JobNodes,
-    platform: TrainingPlatform,
+    platform: ProgramPlatform,
     framework: str,
     run_hours: int | None = None,
 ) -> Placement:
@@ -179,7 +179,7 @@ def place_on_a4(
     return nodes.place(stack, platform, job, _needs_of_transport(stack, capacity, platform))
 
 
-def _needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: TrainingPlatform) -> NodeNeeds:
+def _needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: ProgramPlatform) -> NodeNeeds:
     """Declares what pods need for the transport of the settings. TCP needs nothing."""
     if capacity.transport == "tcp":
         return NodeNeeds()

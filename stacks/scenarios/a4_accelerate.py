@@ -21,7 +21,7 @@ from stacks.serving.served_run import command_to_serve
 from stacks.settings import Bucket, Cluster, ConfigModel, Default, Project, rule
 from stacks.training.platform import WaitForTraining, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, Fit, TrainingImage
-from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
+from stacks.training.torchrun import SERVICE, ProgramNodes, torchrun_job
 from stacks.training.trial import Trial, declare_trial
 
 
@@ -91,7 +91,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     trial = declare_trial(
         stack, training, platform, run, tries=settings.trial, depends_on=placement.depends_on
     )
-    pods = TorchrunNodes(
+    pods = ProgramNodes(
         count=settings.nodes,
         size=POD_SIZE,
         selector=placement.selector,

@@ -21,7 +21,7 @@ from stacks.serving.served_run import NOTHING_MOUNTED, declare_served_run, value
 from stacks.settings import Bucket, Cluster, ConfigModel, Default, Hint, Project, rule
 from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, Fit, TrainingImage
-from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
+from stacks.training.torchrun import SERVICE, ProgramNodes, torchrun_job
 from stacks.training.trial import Trial, declare_trial
 
 _AUTOSCALER: Final = (WORKLOADS / "vllm/autoscaling-metric.yaml", WORKLOADS / "vllm/autoscaler.yaml")
@@ -285,7 +285,7 @@ def _fine_tune(
     trial = declare_trial(
         stack, settings.training, platform, run, tries=settings.trial, depends_on=queue.access
     )
-    pods = TorchrunNodes(
+    pods = ProgramNodes(
         count=TRAINING_PODS,
         size=settings.nodes.pod_size,
         selector=settings.nodes.pod_selector,

@@ -14,7 +14,8 @@ from components.image.image import Image
 from components.storage.bucket import Storage
 from components.storage.data_files import DataFiles, DataFilesArgs
 from components.storage.training_code import BucketCode, TrainingCode, TrainingCodeArgs
-from stacks.platform import WORKLOADS, GkePlatform, StackContext, StandardNodes, gke_platform
+from stacks.platform import WORKLOADS, StackContext, StandardNodes
+from stacks.program.platform import ProgramPlatform, program_platform
 from stacks.settings.bucket import Bucket
 from stacks.settings.cluster import Cluster
 from stacks.training.image import from_same_repository, training_image
@@ -32,17 +33,15 @@ SHARED: Final = WORKLOADS / "shared"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingPlatform(GkePlatform):
-    """A platform with everything that training needs: a bucket, tokens, code and an image.
+class TrainingPlatform(ProgramPlatform):
+    """A platform with everything that training needs: a bucket, an image, tokens and code.
 
     Args:
         tokens: Environment variables of the containers that train.
     """
 
-    bucket: Storage
     tokens: list[dict[str, Any]]
     code: TrainingCode
-    image: Image
 
 
 def uploaded_data(stack: StackContext, training: Training, bucket: Storage) -> list[pulumi.Resource]:
@@ -93,31 +92,26 @@ def training_platform(
     Args:
         more_images: Images of other pods.
     """
-    workload = image.folder.name
     own = training_image(stack, image)
-    platform = gke_platform(
+    on_tpus = nodes is not None and nodes.tpu_slice
+    platform = program_platform(
         stack,
+        own,
+        bucket,
         cluster,
+        workload=image.folder.name,
         namespace=namespace,
-        # All clusters of a project share one pool of identities. With the stack's name in the account's
-        # name, no pod of another stack may write to this stack's bucket.
-        account=f"{workload}-{stack.label.replace('_', '-')}".rstrip("-"),
-        images=[own, *(more for more in more_images if not from_same_repository(stack, more, own))],
+        more_images=[more for more in more_images if not from_same_repository(stack, more, own)],
         network_policies=network_policies,
         ray_operator=ray_operator,
         scales_by_metrics_of_pods=scales_by_metrics_of_pods,
         nodes=nodes,
-    )
-    on_tpus = nodes is not None and nodes.tpu_slice
-    storage = stack.bucket(
-        bucket,
-        {workload: platform.account},
         # The hosts of a TPU slice write to the bucket as to a disk, which needs real folders.
         hierarchical=on_tpus,
         # Their checkpoints are 96 GB each: docs/adr/0014-soft-delete-by-size.md.
         soft_delete_days=0 if on_tpus else 7,
     )
-    platform.depends_on.extend([*storage.access, *uploaded_data(stack, training, storage)])
+    platform.depends_on.extend(uploaded_data(stack, training, platform.bucket))
     tokens = declare_tokens(stack, training.tokens, namespace=platform.namespace)
     for token in tokens:
         platform.depends_on.extend(token.access)
@@ -130,4 +124,4 @@ def training_platform(
         ),
     )
     variables = [token.in_pods() for token in tokens]
-    return TrainingPlatform(**vars(platform), bucket=storage, tokens=variables, code=code, image=own)
+    return TrainingPlatform(**vars(platform), tokens=variables, code=code)

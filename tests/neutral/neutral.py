@@ -21,7 +21,7 @@ from stacks.settings.model import ConfigModel, Default, Hint
 from stacks.settings.project import Project
 from stacks.training.platform import TrainingPlatform, run_name, training_platform, warn_of_spot
 from stacks.training.settings import FineTuning, TrainingImage
-from stacks.training.torchrun import SERVICE, TorchrunNodes, torchrun_job
+from stacks.training.torchrun import SERVICE, ProgramNodes, torchrun_job
 
 MACHINE = G2_MACHINES["g2-standard-12"]
 
@@ -70,7 +70,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ),
     )
     run = run_name(training, platform.code, platform.image)
-    nodes = TorchrunNodes(
+    nodes = ProgramNodes(
         count=1,
         size=pod_size(MACHINE, MACHINE.count),
         selector=MACHINE.node_labels,

@@ -25,7 +25,7 @@ def test_every_node_has_a_pod_with_a_process_for_each_gpu_and_a_step_keeps_its_r
     assert options.batch_for == 8
     service = plans.named(plan, f"{STACK}-finetune-service").inputs["metadata"]["name"]
     assert job["spec"]["template"]["spec"]["subdomain"] == service
-    assert options.rendezvous == f"{job['metadata']['name']}-0.{service}:29500"
+    assert options.rendezvous == f"$(JOB_NAME)-0.{service}:29500"
 
 
 def test_another_number_of_nodes_is_another_run_unless_a_run_may_be_resized(

@@ -22,7 +22,7 @@ OWN = {"neutral": "neutral", "neutral-run": "neutral-run", "second": "neutral-ru
         ("Pulumi.second.yaml", ["second"]),
         ("stacks/scenarios/neutral_run.py", ["neutral-run", "second"]),
         ("workloads/neutral/job.yaml", ["neutral"]),
-        ("workloads/torchrun/finetune.yaml", sorted(OWN)),
+        ("workloads/torchrun/job.yaml", sorted(OWN)),
         ("workloads/vllm/serving.yaml", sorted(OWN)),
         ("workloads/finetune/run/trainer.py", sorted(OWN)),
         ("components/manifests/ingress-from-inside.yaml", sorted(OWN)),
