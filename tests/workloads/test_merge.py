@@ -18,6 +18,7 @@ from finetune.run.driver import Request
 from finetune.settings.sections import Model
 from finetune.storage.checkpoint import MARKER
 from finetune.storage.folder import Folder
+from rehearsal.running_pods.tiny import make_recipe
 
 PROMPT = [{"role": "user", "content": "Translate to emoji: soft wool"}]
 
@@ -324,3 +325,18 @@ def test_a_merged_model_with_pictures_keeps_its_names_and_its_processor(sql_run:
     ):
         assert sorted(merged.keys()) == sorted(base.keys())
     assert type(AutoProcessor.from_pretrained(sql_run / "model")).__name__ == "Gemma3Processor"
+
+
+def test_the_end_of_a_run_merges_the_model_that_it_has_in_memory(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the same bytes as a merge of the published adapter into the published base model."""
+    from finetune.results import merge
+
+    recipe = make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", batch_size=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(merge, "load_model", pytest.fail)
+        assert again(tmp_path / "mine", recipe) == 0
+    assert main(["merge", str(tmp_path / "mine"), str(tmp_path / "anew")]) == 0
+    for file in (tmp_path / "mine/model").iterdir():
+        assert file.read_bytes() == (tmp_path / "anew" / file.name).read_bytes(), file.name

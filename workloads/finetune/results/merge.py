@@ -61,8 +61,18 @@ def merge_run(uri: str, target: Path) -> None:
     part.rename(target)
 
 
-def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, device: "torch.device") -> Any:
+def merge_adapter(
+    model: Model,
+    published: Path,
+    adapter: Path,
+    target: Path,
+    device: "torch.device",
+    trained_model: Any = None,
+) -> Any:
     """Write the merged weights in bf16, the base model's configuration and its tokenizer. Try and return it.
+
+    The trained model, if it is whole in this process and not in 4 bits, takes in its adapter and is of no use
+    then. Otherwise the base model is read from the disk again.
 
     An adapter that was trained on 4-bit weights is merged into the dequantized weights, not into the
     published ones, because it has learned to correct the quantization's errors. The result is the model that
@@ -70,14 +80,14 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
     """
     import torch
 
-    base = load_model(model, device)
-    if model.quantization == "nf4":
-        base.dequantize()
-    adapted = with_adapter(base, adapter).eval()
+    from finetune.model.attention import attention_of_rows
+
+    adapted = (trained_model or _adapted(model, adapter, device)).eval()
     tokenizer = load_processor(model.name, False, model.revision, model.chat_template)
-    trained = _predicted(adapted, tokenizer)
-    with adapted.disable_adapter():
-        change = _distance(trained, _predicted(adapted, tokenizer))
+    with attention_of_rows(adapted):
+        trained = _predicted(adapted, tokenizer)
+        with adapted.disable_adapter():
+            change = _distance(trained, _predicted(adapted, tokenizer))
     merged = adapted.merge_and_unload(safe_merge=True)
     merged.to(torch.bfloat16).save_pretrained(target)
     written = complete_model(model, published, template_beside(adapter), target, device)
@@ -89,6 +99,14 @@ def merge_adapter(model: Model, published: Path, adapter: Path, target: Path, de
             "adapter; set training.result to adapter"
         )
     return written
+
+
+def _adapted(model: Model, adapter: Path, device: "torch.device") -> Any:
+    """The base model from the disk, in 16 or 32 bits, with its adapter."""
+    base = load_model(model, device)
+    if model.quantization == "nf4":
+        base.dequantize()
+    return with_adapter(base, adapter)
 
 
 def _predicted(model: Any, tokenizer: Any) -> "torch.Tensor":

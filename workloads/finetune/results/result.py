@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.model.all_weights import load_saved, save_whole
 from finetune.model.loading import load_adapted
+from finetune.model.sharding import is_sharded
 from finetune.results.check import Check
 from finetune.results.merge import complete_model, merge_adapter
 from finetune.results.template import template_of
@@ -74,13 +75,19 @@ def publish_result(
             asked = template_of(processor)
             check.ask(complete_model(recipe.model, published, asked, folder, arguments.device))
         elif recipe.training.result == "model":
-            check.ask(merge_adapter(recipe.model, published, trained, folder, arguments.device))
+            whole = model if _is_whole(recipe) else None
+            check.ask(merge_adapter(recipe.model, published, trained, folder, arguments.device, whole))
         else:
             _keep_base(recipe, run, published)
     if folder.exists():
         results["model"] = run.upload_result("model", sorted(folder.iterdir()))
     check.keep()
     run.finish(results, summary)
+
+
+def _is_whole(recipe: Recipe) -> bool:
+    """Whether a process has all weights of the base model as they are merged."""
+    return recipe.model.quantization == "none" and not is_sharded(recipe.training)
 
 
 def _keep_base(recipe: Recipe, run: RunFolder, published: Path) -> None:

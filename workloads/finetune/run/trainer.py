@@ -5,11 +5,13 @@ from typing import Any
 
 import torch
 from peft import PeftModel
+from torch.utils.data import DataLoader
 from trl import SFTConfig, SFTTrainer
 
 from finetune.model.all_weights import load_into
 from finetune.model.loading import without_router_scores
 from finetune.rows.tokens import NOT_TRAINED
+from finetune.run.groups import GroupBatch, Groups, by_length, in_order
 from finetune.settings.recipe import Recipe
 from shared.errors import InputError
 
@@ -63,6 +65,25 @@ class RowTrainer(SFTTrainer):
             super()._load_from_checkpoint(resume_from_checkpoint, model)
         else:
             load_into(self.model, Path(resume_from_checkpoint))
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """Packs, or groups of rows of about one length that take no more memory than a training step."""
+        rows: Any = self.eval_dataset if eval_dataset is None else eval_dataset
+        if self.args.packing or rows is None:
+            return super().get_eval_dataloader(eval_dataset)
+        size, longest = self.args.per_device_train_batch_size, self.args.max_length
+        if longest and "input_ids" in rows.column_names:
+            groups = by_length([*map(len, rows["input_ids"])], size * longest)
+        else:
+            groups = in_order(len(rows), size)
+        workers, pinned = self.args.dataloader_num_workers, self.args.dataloader_pin_memory
+        loader = DataLoader(
+            Groups(rows, groups),
+            collate_fn=GroupBatch(self.data_collator),
+            num_workers=workers,
+            pin_memory=pinned,
+        )
+        return self.accelerator.prepare(loader)
 
     def prediction_step(self, model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
         """The library's step. It also keeps the sum of the losses and the number of tokens."""

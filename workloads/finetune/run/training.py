@@ -296,7 +296,7 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
-        # One row at a time, so that none counts twice when processes share the rows unevenly.
+        # One pack or group of rows at a time, so that no row counts twice when processes share them unevenly.
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=training.accumulation_steps,
         learning_rate=training.learning_rate,
