@@ -24,8 +24,8 @@ class Groups(Dataset[list[dict[str, Any]]]):
     def __len__(self) -> int:
         return len(self.groups)
 
-    def __getitem__(self, at: int) -> list[dict[str, Any]]:
-        return [self.rows[number] for number in self.groups[at]]
+    def __getitem__(self, index: int) -> list[dict[str, Any]]:
+        return [self.rows[number] for number in self.groups[index]]
 
 
 @dataclass(frozen=True)

@@ -69,19 +69,19 @@ class RowTrainer(SFTTrainer):
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """Packs, or groups of rows of about one length that take no more memory than a training step."""
         rows: Any = self.eval_dataset if eval_dataset is None else eval_dataset
-        if self.args.packing or rows is None:
+        arguments: Any = self.args
+        if arguments.packing or rows is None:
             return super().get_eval_dataloader(eval_dataset)
-        size, longest = self.args.per_device_train_batch_size, self.args.max_length
+        size, longest = arguments.per_device_train_batch_size, arguments.max_length
         if longest and "input_ids" in rows.column_names:
             groups = by_length([*map(len, rows["input_ids"])], size * longest)
         else:
             groups = in_order(len(rows), size)
-        workers, pinned = self.args.dataloader_num_workers, self.args.dataloader_pin_memory
         loader = DataLoader(
             Groups(rows, groups),
             collate_fn=GroupBatch(self.data_collator),
-            num_workers=workers,
-            pin_memory=pinned,
+            num_workers=arguments.dataloader_num_workers,
+            pin_memory=arguments.dataloader_pin_memory,
         )
         return self.accelerator.prepare(loader)
 
