@@ -31,16 +31,23 @@ class Constraint:
     Args:
         name: Its name after `constraints/`.
         forbids: What it forbids, in words.
-        remedy: The settings with which a stack complies. Empty if there are none.
-        needs_exception: Whether no setting helps a stack that it refuses.
+        remedy: The settings with which a stack complies. Empty if no stack needs one.
+        request: What to ask its administrator for. Only where no setting helps.
         refuses: Whether it refuses a resource, by the resource's type token and inputs.
     """
 
     name: str
     forbids: str
     remedy: str = ""
-    needs_exception: bool = False
+    request: str = ""
     refuses: Callable[[str, Inputs], bool]
+
+    @property
+    def cure(self) -> str:
+        """What a person does whose stack it refuses, in words. Empty if it refuses none."""
+        if self.request:
+            return f"ask its administrator for {self.request}"
+        return f"set {self.remedy} (docs/in-a-company.md) or ask for an exception" if self.remedy else ""
 
     def message(self, project: str) -> str:
         """What Google answers."""
@@ -97,6 +104,12 @@ def _has_addresses(type_token: str, inputs: Inputs) -> bool:
     return type_token == container.CLUSTER.type and has_ip
 
 
+def _binds_everybody(type_token: str, inputs: Inputs) -> bool:
+    everybody = ("enableInsecureBindingSystemAuthenticated", "enableInsecureBindingSystemUnauthenticated")
+    stated = next(objects(inputs, "rbacBindingConfig"), {})
+    return type_token == container.CLUSTER.type and any(stated.get(key) is not False for key in everybody)
+
+
 def _runs_any_image(type_token: str, inputs: Inputs) -> bool:
     return type_token in (cloudrun.JOB.type, cloudrun.SERVICE.type) and not inputs.get("binaryAuthorization")
 
@@ -142,9 +155,14 @@ CONSTRAINTS: Final = {
             refuses=_has_public_nodes,
         ),
         Constraint(
+            name="container.managed.disableRBACSystemBindings",
+            forbids="clusters in which a role can be for everybody",
+            refuses=_binds_everybody,
+        ),
+        Constraint(
             name="container.managed.enableBinaryAuthorization",
             forbids="clusters that ask no policy for the images of their pods",
-            needs_exception=True,
+            remedy="`binaryAuthorization` `project`",
             refuses=_lacks(container.CLUSTER.type, "binaryAuthorization.evaluationMode"),
         ),
         Constraint(
@@ -155,7 +173,7 @@ CONSTRAINTS: Final = {
         Constraint(
             name="container.managed.enableGoogleGroupsRBAC",
             forbids="clusters without a group of the organisation for their roles",
-            needs_exception=True,
+            remedy="`rbacGroup`",
             refuses=_lacks(container.CLUSTER.type, "authenticatorGroupsConfig.securityGroup"),
         ),
         Constraint(
@@ -167,7 +185,7 @@ CONSTRAINTS: Final = {
         Constraint(
             name="container.managed.enableSecurityBulletinNotifications",
             forbids="clusters that send no notice of security bulletins",
-            needs_exception=True,
+            remedy="`securityBulletins`",
             refuses=_lacks(container.CLUSTER.type, "notificationConfig.pubsub.topic"),
         ),
         Constraint(
@@ -180,6 +198,15 @@ CONSTRAINTS: Final = {
             forbids="resources that Google's own keys encrypt",
             remedy="`kmsKey`",
             refuses=_has_googles_key,
+        ),
+        Constraint(
+            name="gcp.restrictServiceUsage",
+            forbids="APIs that it does not list",
+            request="the APIs of the stack, which docs/in-a-company.md lists",
+            # A list for a project without stacks has neither of them.
+            refuses=lambda type_token, _inputs: (
+                type_token in (container.CLUSTER.type, cloudrun.JOB.type, cloudrun.SERVICE.type)
+            ),
         ),
         Constraint(
             name="iam.disableServiceAccountCreation",
@@ -201,7 +228,7 @@ CONSTRAINTS: Final = {
         Constraint(
             name="run.allowedBinaryAuthorizationPolicies",
             forbids="Cloud Run jobs and services that ask no policy for their images",
-            needs_exception=True,
+            remedy="`binaryAuthorization` `project`",
             refuses=_runs_any_image,
         ),
         Constraint(

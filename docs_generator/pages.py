@@ -11,6 +11,7 @@ from cloud import records
 from cloud.machines import B200, L4
 from cloud.organisation import CONSTRAINTS
 from cloud.record import ANY_CALL
+from cloud.services.serviceusage import SERVICE
 from components.base.remedies import what_to_do
 from docs_generator import figures, picture, settings_reference
 from docs_generator.parts import DocumentationError, scenarios, table
@@ -52,7 +53,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
             }
             for scenario, plan in plans.items()
         },
-        DOCS / "in-a-company.md": {"constraints": _constraints(plans)},
+        DOCS / "in-a-company.md": {"constraints": _constraints(plans), "apis": _apis(plans)},
         DOCS / "operations.md": {"list prices": figures.prices()},
         README: {"stacks": _stacks(plans)},
         DOCS / "gotchas.md": {"assumptions": _assumptions()},
@@ -106,9 +107,23 @@ def _constraints(plans: Mapping[str, Plan]) -> str:
             for scenario, plan in plans.items()
             if any(constraint.refuses(resource.type, resource.inputs) for resource in plan.resources)
         ]
-        remedy = "no setting: ask for an exception" if constraint.needs_exception else constraint.remedy
+        remedy = "no setting: ask for the APIs below" if constraint.request else constraint.remedy
         rows.append([f"`{name}`", constraint.forbids, ", ".join(refused) or "-", remedy or "-"])
     return table("constraint", "forbids", "refuses as shipped", "set", rows=rows)
+
+
+def _apis(plans: Mapping[str, Plan]) -> str:
+    """The table of the APIs that each stack enables and calls, as it is shipped."""
+    users: dict[str, list[str]] = {}
+    for scenario, plan in plans.items():
+        for resource in plan.resources:
+            if resource.type == SERVICE.type:
+                users.setdefault(resource.inputs["service"], []).append(f"`{scenario}`")
+    rows = [
+        [f"`{api}`", "every stack" if len(names) == len(plans) else ", ".join(names)]
+        for api, names in sorted(users.items())
+    ]
+    return table("API", "used by", rows=rows)
 
 
 def _pipeline() -> str:

@@ -19,6 +19,7 @@ from components.cluster.namespace import (
     Namespace,
     NamespaceArgs,
 )
+from components.cluster.policies import ClusterPolicies
 from components.cluster.standard_cluster import NodePool, StandardCluster
 from components.identity.identity import Identity, ServiceAccount, ServiceAccountArgs
 from components.image.image import Image
@@ -227,6 +228,7 @@ def gke_platform(
             kms_key=stack.project.kms_key,
             knows_names=cluster.egress == "googleAndHub",
             node_account=cluster.node_account,
+            policies=_policies(stack.project, cluster),
             cluster_name=cluster.cluster_name,
         ),
     )
@@ -240,6 +242,14 @@ def gke_platform(
         namespace=inside,
         account=pods,
         depends_on=[pods.access, *subnet.egress, *declared.pulls],
+    )
+
+
+def _policies(project: Project, cluster: ClusterTopic) -> ClusterPolicies:
+    return ClusterPolicies(
+        binary_authorization=project.binary_authorization == "project",
+        rbac_group=cluster.rbac_group,
+        bulletins=cluster.security_bulletins,
     )
 
 

@@ -103,11 +103,11 @@ KNOWN_ERRORS: Final = (
     *(
         Remedy(
             sentence=rf"constraints/{re.escape(constraint.name)}\b",
-            action=f"a policy of the organisation forbids {constraint.forbids}: set {constraint.remedy} "
-            "(docs/in-a-company.md) or ask for an exception, then `{again}`",
+            action=f"a policy of the organisation forbids {constraint.forbids}: {constraint.cure}, then "
+            "`{again}`",
         )
         for constraint in CONSTRAINTS.values()
-        if constraint.remedy
+        if constraint.cure
     ),
     Remedy(
         package=GOOGLE,

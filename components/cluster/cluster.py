@@ -13,6 +13,7 @@ from components.base.account import run_as
 from components.base.component import Args, Component
 from components.base.manifest import MANIFESTS, Manifest
 from components.cluster.control_plane import ControlPlane
+from components.cluster.policies import ClusterPolicies
 from components.image.image import Image, ImageRepository
 from components.network.network import ClusterSubnet
 
@@ -95,6 +96,7 @@ class ClusterArgs(Args):
         kms_key: Path of the key that encrypts the objects in the cluster and the nodes' boot disks. None
             means a key of Google's.
         node_account: Address of an account that exists and has `NODE_ROLES`. None creates one.
+        policies: What policies of an organisation ask of the cluster.
         cluster_name: Start of its name, at most 32 characters. Pulumi appends seven hexadecimal digits.
     """
 
@@ -111,6 +113,7 @@ class ClusterArgs(Args):
     knows_names: bool = False
     kms_key: str | None = None
     node_account: str | None = None
+    policies: ClusterPolicies = ClusterPolicies()
     cluster_name: str | None = None
 
 
@@ -181,6 +184,7 @@ class Cluster(Component[ClusterArgs]):
             # By default `pulumi destroy` would fail. The data is in the bucket, which has its own protection.
             deletion_protection=False,
             **args.control_plane.properties(),
+            **args.policies.properties(args.project),
             **self._properties(args),
             opts=pulumi.ResourceOptions(
                 parent=self, depends_on=nodes.access, ignore_changes=self._ignored(args)

@@ -54,6 +54,7 @@ class CloudRunArgs(Args):
         service_account: E-mail address of the service account that the container runs as.
         subnet: Id of the subnet that carries all traffic.
         kms_key: Path of the key that encrypts the image's copy. None means a key of Google's.
+        binary_authorization: Whether the project's policy decides which images start.
         depends_on: Resources that must exist first and are not among the other arguments.
     """
 
@@ -70,6 +71,7 @@ class CloudRunArgs(Args):
     service_account: pulumi.Input[str]
     subnet: pulumi.Input[str]
     kms_key: str | None = None
+    binary_authorization: bool = False
     depends_on: Sequence[pulumi.Resource]
 
     def resource(self, parent: pulumi.Resource) -> dict[str, Any]:
@@ -80,6 +82,7 @@ class CloudRunArgs(Args):
             "labels": self.labels,
             # By default `pulumi destroy` would fail. Neither jobs nor services hold data.
             "deletion_protection": False,
+            **({"binary_authorization": {"use_default": True}} if self.binary_authorization else {}),
             "opts": pulumi.ResourceOptions(
                 parent=parent, depends_on=list(self.depends_on), custom_timeouts=_FIRST_START
             ),

@@ -177,6 +177,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             service_account=trainer.email,
             subnet=subnet,
             kms_key=settings.project.kms_key,
+            binary_authorization=settings.project.binary_authorization == "project",
             depends_on=[
                 *egress,
                 *bucket.access,
@@ -256,6 +257,7 @@ def _service(
             service_account=account.email,
             subnet=subnet,
             kms_key=settings.project.kms_key,
+            binary_authorization=settings.project.binary_authorization == "project",
             depends_on=depends_on,
         ),
     )

@@ -118,6 +118,24 @@ class Cluster(ConfigModel):
         "that a pipeline acts as no other account. By default the stack creates its own.",
     )
 
+    rbac_group: Annotated[str | None, Hint(values="gke-security-groups@DOMAIN")] = Field(
+        None,
+        pattern=r"^gke-security-groups@[a-z0-9-]+(\.[a-z0-9-]+)+$",
+        examples=["gke-security-groups@example.com"],
+        description="Group of your organisation whose member groups roles in the cluster can name. GKE takes "
+        "only this name. Without the setting on a later `up` the cluster keeps the group.",
+    )
+    security_bulletins: Annotated[
+        str | None, Hint(values="the name of a topic of Pub/Sub in the stack's project, without a path")
+    ] = Field(
+        None,
+        pattern=r"^[A-Za-z][A-Za-z0-9._~%+-]{2,254}$",
+        examples=["MY_TOPIC"],
+        description="Topic of Pub/Sub in the stack's project to which GKE writes the security bulletins that "
+        "concern the cluster. It exists before the stack. Without the setting on a later `up` the cluster "
+        "keeps the topic.",
+    )
+
     @property
     def control_plane(self) -> ControlPlane:
         """How the cluster's API server is reached."""

@@ -1,7 +1,7 @@
 """The topic of a stack's project: where it is, and what a company sets for all of its resources."""
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import pulumi
 from pydantic import Field
@@ -84,6 +84,12 @@ class Project(ConfigModel):
         "training image and Kueue's manager come from it, by their usual paths and digests. Nodes and the "
         "build get access if it is in Artifact Registry. With `own` the stack creates one there, which "
         "fetches each image once. By default the images come from where they are published.",
+    )
+
+    binary_authorization: Literal["project"] | None = Field(
+        None,
+        description="With `project` the project's policy of Binary Authorization decides which images GKE "
+        "and Cloud Run start. It must admit the images of the stack. By default nothing asks a policy.",
     )
 
     @rule("kmsKey")

@@ -22,13 +22,18 @@ def key_in(stack: str) -> str:
     return f"projects/keys/locations/{plans.region_of(stack)}/keyRings/llm/cryptoKeys/mine"
 
 
+POLICIES = {
+    "binaryAuthorization": "project",
+    "rbacGroup": "gke-security-groups@example.com",
+    "securityBulletins": "bulletins",
+}
 # Settings with resources or fields that no stack file brings.
 SHAPES: list[tuple[str, dict[str, str]]] = [
     *((stack, {}) for stack in plans.STACKS),
     *((stack, EMAIL) for stack in ("cloudrun-vllm", "l4-kueue", "tpu-maxtext")),
     ("a4-accelerate", {"nodes": "2", "capacity.type": QUEUED_FLEX_START, "capacity.zone": "us-central1-b"}),
-    ("a4-ray", {"kmsKey": key_in("a4-ray"), "egress": "googleAndHub"}),
-    ("cloudrun-vllm", {"kmsKey": key_in("cloudrun-vllm")}),
+    ("a4-ray", {"kmsKey": key_in("a4-ray"), "egress": "googleAndHub", **POLICIES}),
+    ("cloudrun-vllm", {"kmsKey": key_in("cloudrun-vllm"), "binaryAuthorization": "project"}),
     ("l4-kueue", {"registry": "own", "kmsKey": key_in("l4-kueue")}),
     ("l4-kueue", {"servingReplicas": '{"min": 1, "max": 3}'}),
     ("tpu-maxtext", {"controlPlane": "private", "authorizedNetworks": "10.1.0.0/24"}),

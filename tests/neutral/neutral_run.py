@@ -53,6 +53,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "service_account": account.email,
         "subnet": subnet,
         "kms_key": settings.project.kms_key,
+        "binary_authorization": settings.project.binary_authorization == "project",
     }
     arguments = settings.serving.arguments_of_vllm(vllm.RUN_FOLDER, *vllm.CLOUD_RUN_ARGUMENTS)
     job = CloudRunJob(

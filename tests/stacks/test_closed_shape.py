@@ -31,6 +31,9 @@ def settings(stack: str) -> dict[str, str]:
         "controlPlane": "dns",
         "ingress": "internal",
         "egress": "googleAndHub",
+        "binaryAuthorization": "project",
+        "rbacGroup": "gke-security-groups@example.com",
+        "securityBulletins": "bulletins",
         "alertEmail": "platform@example.com",
         "forceDestroy": "true",
     }

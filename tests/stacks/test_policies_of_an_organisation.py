@@ -15,6 +15,10 @@ CASES = [
     ("a4-accelerate", "gcp.restrictNonCmekServices", "set `kmsKey`"),
     ("a4-accelerate", "container.managed.enableSecretsEncryption", "set `kmsKey`"),
     ("a4-accelerate", "compute.requireVpcFlowLogs", "set `subnet`"),
+    ("serve", "container.managed.enableBinaryAuthorization", "set `binaryAuthorization` `project`"),
+    ("serve", "container.managed.enableGoogleGroupsRBAC", "set `rbacGroup`"),
+    ("serve", "container.managed.enableSecurityBulletinNotifications", "set `securityBulletins`"),
+    ("cloudrun-vllm", "run.allowedBinaryAuthorizationPolicies", "set `binaryAuthorization` `project`"),
     ("cloudrun-vllm", "iam.managed.disableServiceAccountCreation", "set `accounts`"),
 ]
 

@@ -50,9 +50,13 @@ QUICK: Final = {
     ("tpu-maxtext", "accounts.nodes", "holdUpgrades"),
 }
 
+OF_THE_CLUSTER: Final = (
+    *("authorizedNetworks", "binaryAuthorization", "controlPlane", "egress", "holdUpgrades", "rbacGroup"),
+    *("registry", "securityBulletins"),
+)
 # What stays while a setting changes and changes back.
 KEPT: Final = {
-    **dict.fromkeys(("authorizedNetworks", "controlPlane", "egress", "holdUpgrades", "registry"), CLUSTER),
+    **dict.fromkeys(OF_THE_CLUSTER, CLUSTER),
     **dict.fromkeys(("kmsKey", "subnet", "ownNetwork.pods"), BUCKET),
 }
 
