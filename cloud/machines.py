@@ -6,14 +6,28 @@ https://docs.cloud.google.com/tpu/docs/v6e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import floor, inf, prod
 from typing import Final
 
-# Labels that GKE puts on nodes. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus
-GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-TPU_LABEL: Final = "cloud.google.com/gke-tpu-accelerator"
-TOPOLOGY_LABEL: Final = "cloud.google.com/gke-tpu-topology"
+from cloud.accelerators import (
+    A100,
+    A100_80GB,
+    B200,
+    DRIVER_LABEL,
+    GPU_DRIVER,
+    GPU_LABEL,
+    H100,
+    H100_MEGA,
+    H200,
+    L4,
+    RTX_PRO_6000,
+    TOPOLOGY_LABEL,
+    TPU_LABEL,
+    V6E,
+    Accelerator,
+)
+
 # Resources by which pods ask for accelerators.
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 TPU_RESOURCE: Final = "google.com/tpu"
@@ -21,18 +35,17 @@ TPU_RESOURCE: Final = "google.com/tpu"
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-pools
 DEFAULT: Final = "e2-medium"
 
-Zones = Mapping[str, tuple[str, ...]]
-
-# Boot disks by family of machines. All other families start from hyperdisk-balanced alone.
+# Boot disks by the beginning of a machine's name. All others start from hyperdisk-balanced alone.
 # https://github.com/GoogleCloudPlatform/cluster-autoscaler
 # (pkg/cloudprovider/gke/machinetypes/deprecated_machine_types_config.go, 2026-08-21)
 _PERSISTENT_DISKS: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("e2", "n2"), ("pd-balanced", "pd-ssd", "pd-standard")),
-    "g2": ("pd-balanced", "pd-ssd"),
+    **dict.fromkeys(("e2-", "n2-"), ("pd-balanced", "pd-ssd", "pd-standard")),
+    **dict.fromkeys(("g2-", "a2-"), ("pd-balanced", "pd-ssd")),
+    **dict.fromkeys(("a3-highgpu-", "a3-megagpu-"), ("pd-balanced", "hyperdisk-balanced")),
 }
 # Families whose CPUs have a quota of their own, such as N2_CPUS. CPUs of other families count for CPUS.
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1/regions
-_OWN_CPU_QUOTA: Final = frozenset(["a2", "c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d"])
+_OWN_CPU_QUOTA: Final = frozenset(["c2", "c2d", "c3", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d"])
 
 # Shares of CPUs and of GiB of memory that GKE keeps: of the first 1 CPU 6 %, of the next 1 %, and so on. A
 # shared-core machine gives up a fixed number of CPUs (assumption gke-node-allocatable).
@@ -46,79 +59,7 @@ _GIB_PER_GB: Final = 1e9 / 2**30
 # image streaming: an upper bound, assumption gke-node-daemons.
 _DAEMON_CPUS: Final = 1.0
 _DAEMON_GIB: Final = 2.0
-
-
-def _zones(text: str) -> Zones:
-    """Zones by region, from `us-central1-abc`."""
-    zones = {}
-    for word in text.split():
-        region, _, letters = word.rpartition("-")
-        zones[region] = tuple(f"{region}-{letter}" for letter in letters)
-    return zones
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accelerator:
-    """A model of GPU, or a generation of TPU.
-
-    Args:
-        name: As Compute Engine and GKE call it.
-        memory_gb: GB of memory that each has.
-        zones: Zones that offer it to everybody, by region. Empty if we have no list.
-        flex_start_zones: Zones in which flex-start has it, if they are fewer.
-        quota: Metric of Compute Engine's quota for it.
-        quota_family: If several accelerators share a metric: its dimension, and the value for this one. https://docs.cloud.google.com/compute/resource-usage#gpu_quota
-        preemptible_quota: Metric of the quota that spot and flex-start take.
-        whole_price: Whether a machine with it has one price that covers CPUs and memory.
-    """
-
-    name: str
-    memory_gb: int
-    zones: Zones = field(default_factory=dict)
-    flex_start_zones: Zones = field(default_factory=dict)
-    quota: str
-    quota_family: tuple[str, str] | None = None
-    preemptible_quota: str
-    whole_price: bool = False
-
-
-L4: Final = Accelerator(
-    name="nvidia-l4",
-    memory_gb=24,
-    # https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones. Written from memory of that page
-    # (assumption l4-zones). Add a missing zone here.
-    zones=_zones(
-        "asia-east1-abc asia-northeast1-abc asia-northeast3-ab asia-south1-abc asia-southeast1-abc "
-        "europe-west1-bc europe-west2-ab europe-west3-ab europe-west4-abc europe-west6-bc me-central2-ac "
-        "northamerica-northeast2-ab us-central1-abc us-east1-bcd us-east4-ac us-west1-abc us-west4-ac"
-    ),
-    quota="nvidia_l4_gpus",
-    preemptible_quota="preemptible_nvidia_l4_gpus",
-)
-B200: Final = Accelerator(
-    name="nvidia-b200",
-    memory_gb=180,
-    quota="gpus_per_gpu_family",
-    quota_family=("gpu_family", "NVIDIA_B200"),
-    preemptible_quota="preemptible_nvidia_b200_gpus",
-    whole_price=True,
-)
-V6E: Final = Accelerator(
-    name="tpu-v6e-slice",
-    memory_gb=32,
-    # https://docs.cloud.google.com/tpu/docs/regions-zones. Zones outside the United States are written from
-    # memory of that page (assumption v6e-zones). us-east5-b is before a: assumption v6e-on-demand.
-    zones=_zones(
-        "asia-northeast1-b europe-west4-a southamerica-west1-a us-central1-b us-east1-d us-east5-ba"
-    ),
-    # https://docs.cloud.google.com/tpu/docs/request-using-flex-start. That us-east5-b has it too:
-    # assumption v6e-flex-start-zones.
-    flex_start_zones=_zones("asia-northeast1-b us-east5-ab"),
-    quota="tpus_per_tpu_family",
-    quota_family=("tpu_family", "CT6E"),
-    preemptible_quota="preemptible_tpu_v6e",
-    whole_price=True,
-)
+_LOCAL_SSD_GIB: Final = 375
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +71,10 @@ class Machine:
         topologies: Shapes of slices whose hosts are such machines.
         stated: CPUs and GiB of memory for a pod that has the machine to itself. None computes them
             (assumption tpu-node-size).
+        local_ssds: Local SSDs of 375 GiB that every such machine has. Pods' ephemeral storage is on them.
+        rdma_cards: Network cards that read and write the GPUs' memory.
+        price_series: Name in the prices of its CPUs and memory, if it is not the family's.
+        on_demand: Whether Google sells it without reservation, flex-start or spot.
     """
 
     name: str
@@ -139,6 +84,10 @@ class Machine:
     count: int = 0
     topologies: tuple[str, ...] = ()
     stated: tuple[int, int] | None = None
+    local_ssds: int = 0
+    rdma_cards: int = 0
+    price_series: str = ""
+    on_demand: bool = True
 
     @property
     def family(self) -> str:
@@ -148,7 +97,8 @@ class Machine:
     @property
     def boot_disks(self) -> tuple[str, ...]:
         """Types of disks from which it can start. The first is the default."""
-        return _PERSISTENT_DISKS.get(self.family, ("hyperdisk-balanced",))
+        named = (disks for start, disks in _PERSISTENT_DISKS.items() if self.name.startswith(start))
+        return next(named, ("hyperdisk-balanced",))
 
     @property
     def disk_type(self) -> str:
@@ -166,10 +116,20 @@ class Machine:
         return self.model is V6E
 
     @property
+    def local_ssd_gib(self) -> int:
+        """GiB of its local SSDs."""
+        return self.local_ssds * _LOCAL_SSD_GIB
+
+    @property
+    def price_family(self) -> str:
+        """Name in the prices of its CPUs and memory."""
+        return self.price_series or self.family
+
+    @property
     def cpu_quota(self) -> str:
-        """Metric of the quota that its CPUs count for, empty for none (assumption accelerator-cpu-quota)."""
-        if self.model in (B200, V6E):
-            return ""
+        """Metric of the quota that its CPUs count for, empty for none."""
+        if self.model:
+            return self.model.cpu_quota
         return f"{self.family}_cpus" if self.family in _OWN_CPU_QUOTA else "cpus"
 
     @property
@@ -183,6 +143,11 @@ class Machine:
         if not self.model:
             return {}
         return {TPU_LABEL if self.is_tpu else GPU_LABEL: self.accelerator}
+
+    @property
+    def pod_labels(self) -> Mapping[str, str]:
+        """Labels by which a pod selects such machines on Autopilot, which then installs the driver."""
+        return {**self.node_labels, **({} if self.is_tpu else {DRIVER_LABEL: GPU_DRIVER})}
 
     @property
     def allocatable_cpus(self) -> float:
@@ -264,6 +229,41 @@ def _g2(cpus: int, gpus: int) -> Machine:
     return Machine(name=f"g2-standard-{cpus}", cpus=cpus, memory_gib=4 * cpus, model=L4, count=gpus)
 
 
+def _a2(shape: str, gpus: int, model: Accelerator, memory_gib: int, local_ssds: int) -> Machine:
+    """A machine with A100, and 12 CPUs and so much memory for each."""
+    return Machine(
+        name=f"a2-{shape}-{gpus}g",
+        cpus=12 * gpus,
+        memory_gib=memory_gib * gpus,
+        model=model,
+        count=gpus,
+        local_ssds=local_ssds * gpus,
+    )
+
+
+def _a3_high(gpus: int) -> Machine:
+    """A machine with H100. Google sells the small ones by flex-start and spot alone."""
+    return Machine(
+        name=f"a3-highgpu-{gpus}g",
+        cpus=26 * gpus,
+        memory_gib=234 * gpus,
+        model=H100,
+        count=gpus,
+        local_ssds=2 * gpus,
+        on_demand=gpus == 8,
+    )
+
+
+def _g4(gpus: int) -> Machine:
+    return Machine(
+        name=f"g4-standard-{48 * gpus}",
+        cpus=48 * gpus,
+        memory_gib=180 * gpus,
+        model=RTX_PRO_6000,
+        count=gpus,
+    )
+
+
 def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tuple[int, int]) -> Machine:
     """A machine with v6e chips of 32 GB each.
 
@@ -288,7 +288,43 @@ def _standard(family: str, *sizes: int) -> list[Machine]:
 MACHINES: Final[Mapping[str, Machine]] = {
     machine.name: machine
     for machine in (
-        Machine(name="a4-highgpu-8g", cpus=224, memory_gib=3968, model=B200, count=8),
+        # Sizes of GPU machines: the source of `_PERSISTENT_DISKS`. What is sold how: assumption gpu-offers.
+        # g4-standard-6 to -24 are left out: they have a part of a GPU, and the label of a whole one. So are
+        # machines with ARM processors (a4x), for which the images here have no build.
+        Machine(
+            name="a4-highgpu-8g",
+            cpus=224,
+            memory_gib=3968,
+            model=B200,
+            count=8,
+            local_ssds=32,
+            rdma_cards=8,
+            on_demand=False,
+        ),
+        Machine(
+            name="a3-ultragpu-8g",
+            cpus=224,
+            memory_gib=2952,
+            model=H200,
+            count=8,
+            local_ssds=32,
+            rdma_cards=8,
+            price_series="a3ultra",
+            on_demand=False,
+        ),
+        Machine(
+            name="a3-megagpu-8g",
+            cpus=208,
+            memory_gib=1872,
+            model=H100_MEGA,
+            count=8,
+            local_ssds=16,
+            price_series="a3plus",
+        ),
+        *map(_a3_high, (1, 2, 4, 8)),
+        *(_a2("highgpu", gpus, A100, 85, local_ssds=0) for gpus in (1, 2, 4, 8)),
+        *(_a2("ultragpu", gpus, A100_80GB, 170, local_ssds=1) for gpus in (1, 2, 4, 8)),
+        *map(_g4, (1, 2, 4, 8)),
         *(_g2(cpus, 1) for cpus in (4, 8, 12, 16)),
         *(_g2(24, 2), _g2(32, 1), _g2(48, 4), _g2(96, 8)),
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
@@ -299,6 +335,9 @@ MACHINES: Final[Mapping[str, Machine]] = {
         *_standard("e2", 2, 4, 8, 16, 32),
         *_standard("n2", 4, 8, 16, 32, 64),
     )
+}
+GPU_MACHINES: Final = {
+    name: machine for name, machine in MACHINES.items() if machine.model and not machine.is_tpu
 }
 # Machines with L4 GPUs, and slices of TPU v6e by topology. If two machines can be hosts, the larger one is.
 # GKE makes a 2x4 of two ct6e-standard-4t too, but Ray takes every 2x4 for one host with eight chips.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pulumi_gcp as gcp
 
+from cloud.accelerators import GPU_DRIVER
 from cloud.machines import Machine
 
 # A node that flex-start provisions lives at most 7 days.
@@ -161,7 +162,7 @@ class Capacity:
                 kinds GKE knows at once.
             zone: Zone of the nodes. None means any, or the reservation's.
         """
-        gpus = {"type": machine.accelerator, "count": machine.count, "driverVersion": "latest"}
+        gpus = {"type": machine.accelerator, "count": machine.count, "driverVersion": GPU_DRIVER}
         rule: dict[str, Any] = {"machineType": machine.name, "gpu": gpus}
         if self.type is CapacityType.SPOT:
             rule["spot"] = True

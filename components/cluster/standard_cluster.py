@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Final
 import pulumi
 import pulumi_gcp as gcp
 
+from cloud.accelerators import GPU_DRIVER
 from cloud.machines import GPU_RESOURCE, MACHINES, Machine
 from components.base.component import Args, Component
 from components.cluster.capacity import Capacity
@@ -139,9 +140,9 @@ def _node_config(args: NodePoolArgs) -> gcp.container.NodePoolNodeConfigArgs:
     has_gpus = bool(machine.count) and not machine.is_tpu
     # One thread per core, as in the tutorial: the thread that feeds the chips gets a whole core.
     one_thread = gcp.container.NodePoolNodeConfigAdvancedMachineFeaturesArgs(threads_per_core=1)
-    # The newest driver that GKE offers. GKE installs and updates it.
+    # GKE installs and updates the driver.
     driver = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
-        gpu_driver_version="LATEST"
+        gpu_driver_version=GPU_DRIVER.upper()
     )
     accelerator = gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
         type=machine.accelerator, count=machine.count, gpu_driver_installation_config=driver

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from cloud import records
 from cloud.inputs import at, texts
-from cloud.machines import L4, MACHINES, V6E, Accelerator, Machine
+from cloud.machines import GPU_MACHINES, L4, MACHINES, V6E, Accelerator, Machine
 from cloud.quantity import quantity
 from cloud.services import cloudbuild, cloudrun, container, iam
 from operations.checks.places import zones_with
@@ -214,7 +214,17 @@ def _zones(stack: LiveStack, *, model: Accelerator, collection: str, name: str) 
     theirs = zones_with(stack.clients, collection, stack.plan.project, name)
     if not theirs:
         raise OperationError("Google lists none")
-    return Result(ours == theirs, f"without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}")
+    return Result(
+        ours == theirs, f"{name} without it: {_listed(ours - theirs)}; new: {_listed(theirs - ours)}"
+    )
+
+
+def _gpu_zones(stack: LiveStack) -> Result:
+    models = {machine.model.name: machine.model for machine in GPU_MACHINES.values() if machine.model}
+    others = [model for model in models.values() if model.zones and model is not L4]
+    return _together(
+        [_zones(stack, model=model, collection="acceleratorTypes", name=model.name) for model in others]
+    )
 
 
 def _disk_quota(stack: LiveStack) -> Result:
@@ -262,6 +272,7 @@ MEASUREMENTS: Final[Mapping[str, Measurement]] = {
     "gke-node-allocatable": partial(_allocatable, tpu=False),
     "tpu-node-size": partial(_allocatable, tpu=True),
     "l4-zones": partial(_zones, model=L4, collection="acceleratorTypes", name=L4.name),
+    "gpu-zones": _gpu_zones,
     "v6e-zones": partial(_zones, model=V6E, collection="machineTypes", name="ct6e-standard-4t"),
     "v6e-disk-quota": _disk_quota,
     "sku-descriptions": _skus,

@@ -10,6 +10,7 @@ from cloud.services import cloudrun
 from cloud.services.compute import NAT
 from cloud.services.container import CLUSTER
 from cloud.services.kubernetes import prepares
+from components.cluster.capacity import CapacityType
 from operations.cost.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
 from operations.plan import StackPlan
 
@@ -116,9 +117,13 @@ def _of_machines(machines: Machines) -> Iterator[Quantity]:
             key = f"autopilot.premium.{kind.accelerator}"
             yield _of_each(machines, key, f"Autopilot's share of {name}", unit, kind.count)
     if not (kind.model and kind.model.whole_price):
-        cpu, memory = (f"{kind.family}.{part}.{machines.capacity}" for part in ("cpu", "memory"))
+        cpu, memory = (f"{kind.price_family}.{part}.{machines.capacity}" for part in ("cpu", "memory"))
         yield _of_each(machines, cpu, f"CPUs of {name}", "vCPU-hour", kind.cpus)
         yield _of_each(machines, memory, f"memory of {name}", "GiB-hour", kind.memory_gib)
+        # A reservation's contract covers them.
+        if kind.local_ssds and machines.capacity is not CapacityType.RESERVATION:
+            amount = kind.local_ssd_gib / HOURS_PER_MONTH
+            yield _of_each(machines, "disk.local", f"local SSDs of {kind.name}", "GiB-month", amount)
     if machines.disk_gb:
         amount = machines.disk_gb / HOURS_PER_MONTH
         disk = "disk.hyperdisk" if kind.disk_type.startswith("hyperdisk") else "disk.balanced"

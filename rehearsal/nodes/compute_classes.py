@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from cloud.accelerators import DRIVER_LABEL
 from cloud.machines import GPU_LABEL, MACHINES
 from rehearsal.control_plane import network_cards
 from rehearsal.control_plane.api import Object
@@ -58,7 +59,7 @@ def shapes_for(pod: Object, compute_class: Object, location: str) -> Iterator[Sh
             least=0,
             most=0,
             disk=disk_for(pod),
-            labels={**labels, "cloud.google.com/gke-gpu-driver-version": rule["gpu"]["driverVersion"]},
+            labels={**labels, DRIVER_LABEL: rule["gpu"]["driverVersion"]},
             taints=tuple(taints_of(machine, ())),
             cards=machine.count if network_cards.has_cards(compute_class, rule) else 0,
         )

@@ -23,6 +23,7 @@ from cloud.machines import (
 )
 from cloud.nodes import node_labels, node_limits
 from cloud.quantity import quantity
+from cloud.rules import ZONE
 
 # GKE's default boot disk, in GB.
 _DEFAULT_DISK: Final = 100
@@ -197,7 +198,7 @@ def needs_accelerators(pod: Mapping[str, Any]) -> bool:
 
 def zones_of(location: str) -> list[str]:
     """A zone itself, or three zones of a region."""
-    if location[-2:-1] == "-":
+    if ZONE.fullmatch(location):
         return [location]
     return [f"{location}-{letter}" for letter in _ZONES_OF_A_REGION]
 

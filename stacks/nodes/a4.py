@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import pulumi
 from pydantic import Field
 
-from cloud.machines import B200, GPU_LABEL, GPU_RESOURCE, MACHINES
+from cloud.machines import GPU_RESOURCE, MACHINES
 from components.capacity.capacity_chain import CapacityChain
 from components.capacity.node_needs import NodeNeeds
 from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
@@ -25,9 +25,10 @@ from stacks.settings.capacity import (
     capacities,
     chain,
     check_minutes,
+    warn_of_no_sale,
 )
 from stacks.settings.model import ConfigModel, Hint, rule
-from stacks.settings.project import REGION, Project
+from stacks.settings.project import ZONE, Project
 
 MACHINE: Final = MACHINES["a4-highgpu-8g"]
 GPUS_PER_NODE: Final = MACHINE.count
@@ -41,10 +42,6 @@ POD_SIZE: Final[Mapping[str, str]] = {
 }
 POD_SHARED_MEMORY: Final = "64Gi"
 POD_SCRATCH: Final = "200Gi"
-
-
-# Labels of the nodes of a pod on A4: the GPU and its driver. B200 needs R570 or newer.
-NODE_LABELS: Final = {GPU_LABEL: B200.name, "cloud.google.com/gke-gpu-driver-version": "latest"}
 
 
 class A4Capacity(ConfigModel):
@@ -63,7 +60,7 @@ class A4Capacity(ConfigModel):
     capacity_zone: Annotated[str | None, Hint(values="a zone such as us-central1-b (not a region)")] = Field(
         None,
         alias="capacity.zone",
-        pattern=REGION.replace("$", "-[a-z]$"),
+        pattern=ZONE,
         description="Zone of the nodes that come from no reservation. Several nodes with a list or with "
         "`rdma` need it, because they must be near each other, and `queuedFlexStart` needs it. By default "
         "Google chooses.",
@@ -141,11 +138,7 @@ class A4Capacity(ConfigModel):
         https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
         """
         types = self.capacity_types
-        if CapacityType.ON_DEMAND in types:
-            pulumi.log.warn(
-                "capacity.type onDemand: Google offers A4 by reservation, flex-start and spot; "
-                "the pods may stay pending"
-            )
+        warn_of_no_sale(types, MACHINE)
         one_by_one = [kind for kind in types if kind in (CapacityType.FLEX_START, CapacityType.SPOT)]
         if nodes > 1 and one_by_one:
             limit = "; capacity.minutes limit that" if len(types) > 1 else ""
@@ -163,7 +156,7 @@ class A4CapacityOrQueue(A4Capacity):
 
 def a4_nodes(capacity: A4Capacity, pods: int) -> JobNodes:
     """The nodes of a job whose pods have an A4 machine each."""
-    return JobNodes(chain=capacity.chain, machine=MACHINE, labels=NODE_LABELS, pods=pods)
+    return JobNodes(chain=capacity.chain, machine=MACHINE, labels=MACHINE.pod_labels, pods=pods)
 
 
 def place_on_a4(
@@ -190,7 +183,7 @@ def _needs_of_transport(stack: StackContext, capacity: A4Capacity, platform: Pro
             namespace=platform.namespace,
             bucket=platform.bucket if capacity.transport == "rdmaWithScript" else None,
             plugin_image=pins.NCCL_PLUGIN_IMAGE,
-            cards=MACHINE.count,  # one for each GPU
+            cards=MACHINE.rdma_cards,
         ),
     )
     return network.needs

@@ -3,6 +3,7 @@
 from math import floor
 from typing import Final
 
+from cloud.accelerators import DRIVER_LABEL, GPU_DRIVER
 from cloud.machines import L4, Machine, allocatable_disk_gib
 from components.cluster.capacity import Capacity
 
@@ -12,8 +13,8 @@ _DISK_GB_PER_POD: Final = 200
 # A pod requests this share of the CPUs, memory and disk that its GPUs' part of a node can offer to pods. The
 # rest is a margin, because a pod that requests too much is never scheduled (assumption gke-node-daemons).
 _REQUESTED_SHARE: Final = 0.75
-# The newest driver that GKE offers, chosen by a pod on Autopilot.
-DRIVER: Final = {"cloud.google.com/gke-gpu-driver-version": "latest"}
+# The driver, chosen by a pod on Autopilot.
+DRIVER: Final = {DRIVER_LABEL: GPU_DRIVER}
 
 
 def require_l4(region: str) -> None:

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Annotated, Final
 
+import pulumi
 from pydantic import AfterValidator, Field
 
+from cloud.machines import Machine
 from components.capacity.capacity_chain import MOST_MINUTES, CapacityChain, default_minutes
 from components.cluster.capacity import Capacity, CapacityType, Reservation
 from stacks.settings.model import ConfigModel, Hint, parsed_by, rule
@@ -149,6 +151,15 @@ def chain(types: Types, reservation: Reservation | None, minutes: tuple[int, ...
     return CapacityChain(
         capacities=capacities(types, reservation), minutes=minutes or tuple(map(default_minutes, types))
     )
+
+
+def warn_of_no_sale(types: Types, machine: Machine) -> None:
+    """Warns about `onDemand` for a machine that Google does not sell so (assumption gpu-offers)."""
+    if CapacityType.ON_DEMAND in types and not machine.on_demand:
+        pulumi.log.warn(
+            f"capacity.type onDemand: Google offers {machine.name} by reservation, flex-start and spot; "
+            "the pods may stay pending"
+        )
 
 
 def check_minutes(minutes: tuple[int, ...], types: Types) -> None:

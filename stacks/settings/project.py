@@ -9,6 +9,8 @@ from pydantic import Field
 from stacks.settings.model import ConfigModel, Hint, rule
 
 REGION: Final = r"^[a-z]+(-[a-z]+)+[0-9]+$"
+# Zones for AI have longer names, such as us-south1-ai1b.
+ZONE: Final = REGION.replace("$", "-([a-z]|ai[0-9]+[a-z])$")
 ProjectId = Annotated[
     str,
     Field(

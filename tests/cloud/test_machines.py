@@ -2,8 +2,7 @@
 
 import pytest
 
-from cloud import nodes
-from cloud.machines import G2_MACHINES, MACHINES, TPU_SLICES, V6E, Machine, allocatable_disk_gib
+from cloud.machines import MACHINES, TPU_SLICES, V6E, Machine, allocatable_disk_gib
 
 _KI = 2**20
 
@@ -48,10 +47,15 @@ def test_allocatable_disk_is_what_is_published() -> None:
         ("g2-standard-4", 2, 11),
         # 0.06 + 0.01 + 0.01 + 0.23 of 96, and 1 + 0.8 + 0.8 + 6.72 + 5.12 of 384.
         ("g2-standard-96", 94, 367),
+        ("a4-highgpu-8g", 222, 3879),
+        ("a3-ultragpu-8g", 222, 2884),
+        ("a3-highgpu-8g", 206, 1825),
+        ("a3-highgpu-1g", 24, 220),
+        ("g4-standard-48", 46, 167),
     ],
 )
 def test_pods_get_what_gke_and_its_daemons_leave_of_a_machine(name: str, cpus: int, memory: int) -> None:
-    machine = G2_MACHINES[name]
+    machine = MACHINES[name]
     assert (machine.pod_cpus, machine.pod_memory_gib) == (cpus, memory)
 
 
@@ -67,6 +71,23 @@ def test_pods_get_what_gke_and_its_daemons_leave_of_a_machine(name: str, cpus: i
         # https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines#a4-vms. Nobody compared it
         # with that page, nor what GKE leaves of it.
         ("a4-highgpu-8g", "nvidia-b200", 8, 224, 3968),
+        # Sizes of the published autoscaler of 2026-08-21.
+        ("a3-ultragpu-8g", "nvidia-h200-141gb", 8, 224, 2952),
+        ("a3-megagpu-8g", "nvidia-h100-mega-80gb", 8, 208, 1872),
+        ("a3-highgpu-1g", "nvidia-h100-80gb", 1, 26, 234),
+        ("a3-highgpu-2g", "nvidia-h100-80gb", 2, 52, 468),
+        ("a3-highgpu-4g", "nvidia-h100-80gb", 4, 104, 936),
+        ("a3-highgpu-8g", "nvidia-h100-80gb", 8, 208, 1872),
+        ("a2-highgpu-1g", "nvidia-tesla-a100", 1, 12, 85),
+        ("a2-highgpu-2g", "nvidia-tesla-a100", 2, 24, 170),
+        ("a2-highgpu-4g", "nvidia-tesla-a100", 4, 48, 340),
+        ("a2-highgpu-8g", "nvidia-tesla-a100", 8, 96, 680),
+        ("a2-ultragpu-1g", "nvidia-a100-80gb", 1, 12, 170),
+        ("a2-ultragpu-8g", "nvidia-a100-80gb", 8, 96, 1360),
+        ("g4-standard-48", "nvidia-rtx-pro-6000", 1, 48, 180),
+        ("g4-standard-96", "nvidia-rtx-pro-6000", 2, 96, 360),
+        ("g4-standard-192", "nvidia-rtx-pro-6000", 4, 192, 720),
+        ("g4-standard-384", "nvidia-rtx-pro-6000", 8, 384, 1440),
         # https://docs.cloud.google.com/tpu/docs/v6e. GKE labels real nodes of the first two with
         # gke-cpu-scaling-level 44 and 180, gke-memory-gb-scaling-level 180 and 737: thousands of MiB.
         ("ct6e-standard-1t", "tpu-v6e-slice", 1, 44, 176),
@@ -110,22 +131,3 @@ def test_slices_are_made_of_the_hosts_that_google_lists() -> None:
         "8x16": ("ct6e-standard-4t", 32),
         "16x16": ("ct6e-standard-4t", 64),
     }
-
-
-@pytest.mark.parametrize("name", sorted(MACHINES))
-@pytest.mark.parametrize("path", ["diskType", "bootDisk"])
-def test_a_node_starts_only_from_a_disk_that_its_machine_takes(name: str, path: str) -> None:
-    """By GKE's own autoscaler, only E2, N2 and G2 start from persistent disks, and A4 from no other."""
-    persistent = name.partition("-")[0] in ("e2", "n2", "g2")
-    own, other = "pd-balanced", "hyperdisk-balanced"
-    if not persistent:
-        own, other = other, own
-
-    def problems(disk: str) -> list[str]:
-        stated = disk if path == "diskType" else {"diskType": disk}
-        node = {"machineType": name, path: stated}
-        return [problem for _, problem in nodes.boot_disk({"nodeConfig": node})]
-
-    assert MACHINES[name].disk_type == own
-    assert problems(own) == []
-    assert problems(other) == [f"{name} takes no {other}: give {own}"]

@@ -61,6 +61,15 @@ def test_accelerators_are_looked_up_where_their_kind_of_capacity_is(
             {"cpus": 96, "cpus_all_regions": 96, "preemptible_nvidia_l4_gpus": 8},
         ),
         ("n2-standard-8", {}, {"n2_cpus": 32, "cpus_all_regions": 32}),
+        ("a3-highgpu-8g", {}, {"gpus_per_gpu_family": 32}),
+        ("a3-highgpu-1g", {"flexStart": True}, {"preemptible_nvidia_h100_gpus": 4}),
+        ("a3-ultragpu-8g", {"spot": True}, {"preemptible_nvidia_h200_gpus": 32}),
+        ("g4-standard-48", {}, {"gpus_per_gpu_family": 4}),
+        (
+            "a2-highgpu-1g",
+            {},
+            {"a2_cpus": 48, "cpus_all_regions": 48, "nvidia_a100_gpus": 4, "gpus_all_regions": 4},
+        ),
         ("g2-standard-24", {"reservationAffinity": RESERVED}, {}),
     ],
 )

@@ -38,6 +38,7 @@ def test_a_node_is_labelled_and_tainted_as_its_pool_says() -> None:
 def test_a_pool_has_its_nodes_in_every_zone() -> None:
     assert shape_of_pool(l4_pool(nodeLocations=None, nodeCount=1), "l4", REGION).least == 3
     assert shape_of_pool(l4_pool(nodeLocations=None, nodeCount=1), "l4", "us-central1-b").least == 1
+    assert shape_of_pool(l4_pool(nodeLocations=None, nodeCount=1), "l4", "us-south1-ai1b").least == 1
 
 
 def test_an_autoscaled_pool_has_its_minimum_and_room_to_its_maximum() -> None:

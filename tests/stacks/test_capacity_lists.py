@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from cloud.machines import MACHINES
+from components.cluster.capacity import CapacityType
 from engine.plan import Plan, Planned
 from engine.project import ROOT
+from stacks.settings.capacity import warn_of_no_sale
 from tests import plans
 from tests.stacks.configuration import (
     A4_ACCELERATE,
@@ -127,6 +130,21 @@ def test_a_capacity_has_its_own_minutes_and_flex_start_waits_longer(
     several = {**scenario, TYPE: LIST, ZONE: "us-central1-b"}
     assert load(several).capacity.chain.minutes == (30, 240, 30)
     assert load({**several, MINUTES: "[10, 600, 20]"}).capacity.chain.minutes == (10, 600, 20)
+
+
+def test_the_zone_of_a_list_may_be_one_for_ai() -> None:
+    here = {**A4, "gcp:region": "us-south1", ZONE: "us-south1-ai1b"}
+    assert load(here).capacity.chain.zone == "us-south1-ai1b"
+
+
+def test_a_machine_that_google_does_not_sell_on_demand_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr("pulumi.log.warn", warnings.append)
+    for machine in MACHINES.values():
+        warn_of_no_sale((CapacityType.ON_DEMAND,), machine)
+        warn_of_no_sale((CapacityType.SPOT, CapacityType.RESERVATION), machine)
+    names = ["a4-highgpu-8g", "a3-ultragpu-8g", *(f"a3-highgpu-{gpus}g" for gpus in (1, 2, 4))]
+    assert [warning.split()[4] for warning in warnings] == names
 
 
 def rules_of(plan: Plan) -> dict[str, list[dict[str, Any]]]:

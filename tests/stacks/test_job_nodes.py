@@ -4,7 +4,7 @@ import pytest
 
 from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import Capacity, CapacityType
-from stacks.nodes.a4 import MACHINE, NODE_LABELS
+from stacks.nodes.a4 import MACHINE
 from stacks.nodes.job_nodes import JobNodes, Way
 
 SPOT, FLEX, QUEUED = CapacityType.SPOT, CapacityType.FLEX_START, CapacityType.QUEUED_FLEX_START
@@ -15,7 +15,7 @@ def nodes(*types: CapacityType, pods: int, always_class: bool = False) -> JobNod
     chain = CapacityChain(
         capacities=tuple(Capacity(type=kind) for kind in types), zone=ZONE, always_class=always_class
     )
-    return JobNodes(chain=chain, machine=MACHINE, labels=NODE_LABELS, pods=pods)
+    return JobNodes(chain=chain, machine=MACHINE, labels=MACHINE.pod_labels, pods=pods)
 
 
 @pytest.mark.parametrize(

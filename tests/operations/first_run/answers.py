@@ -1,11 +1,12 @@
 """A project and a cluster whose answers confirm each assumption that is measured, and what contradicts it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from cloud import records
-from cloud.machines import L4, MACHINES, V6E, Accelerator
+from cloud.accelerators import H100, L4, V6E
+from cloud.machines import MACHINES
 from cloud.services import cloudbuild, cloudrun, iam
 from cloud.services.container import CLUSTER
 from engine.plan import Planned
@@ -74,7 +75,9 @@ class Answers:
             "lastTransitionTime": "2026-11-22T10:03:20Z",
         }
         self.zones = {
-            model.name: [zone for zones in model.zones.values() for zone in zones] for model in (L4, V6E)
+            machine.model.name: [zone for zones in machine.model.zones.values() for zone in zones]
+            for machine in MACHINES.values()
+            if machine.model
         }
         self.disks = 400.0
         self.unsold = ""
@@ -99,23 +102,16 @@ class Answers:
             "containers": [{"startupProbe": {"failureThreshold": 90, "periodSeconds": 10}}],
         }
         google.plant("run.v2", f"{_SERVICES}.revisions.get", revision, revisionsId="r")
-        for collection, name, model in (
-            ("acceleratorTypes", L4.name, L4),
-            ("machineTypes", "ct6e-standard-4t", V6E),
+        of_gpus = {name: zones for name, zones in self.zones.items() if name != V6E.name}
+        for collection, offered in (
+            ("acceleratorTypes", of_gpus),
+            ("machineTypes", {"ct6e-standard-4t": self.zones[V6E.name]}),
         ):
-            google.plant(
-                "compute.v1", f"compute.{collection}.aggregatedList", self._offered(collection, name, model)
-            )
+            google.plant("compute.v1", f"compute.{collection}.aggregatedList", _offered(collection, offered))
         quotas = [{"metric": "HDB_TOTAL_GB", "limit": 2000.0, "usage": self.disks}]
         google.plant("compute.v1", "compute.regions.get", {"name": REGION, "quotas": quotas})
         sell(google, planned(NEUTRAL), self.unsold)
         google.plant("iam.v1", "iam.permissions.queryTestablePermissions", self._page)
-
-    def _offered(self, collection: str, name: str, model: Accelerator) -> Object:
-        items = {
-            f"zones/{zone}": {collection: [{"name": name, "zone": zone}]} for zone in self.zones[model.name]
-        }
-        return {"items": items}
 
     def _page(self, _call: object, body: Object) -> Object:
         """Half of the permissions, and where the others are."""
@@ -135,6 +131,7 @@ CONTRADICTIONS: Final[dict[str, Callable[[Answers], object]]] = {
         image="gke.gcr.io/cilium/cilium:v1.16.0"
     ),
     "gke-node-allocatable": lambda it: it.gpus["status"]["allocatable"].update(memory="3600Gi"),
+    "gpu-zones": lambda it: it.zones[H100.name].remove("us-central1-a"),
     "konnectivity-host-network": lambda it: it.agent["spec"].update(hostNetwork=True),
     "kuberay-version": lambda it: _fields(it.ray_job).pop("entrypoint"),
     "kueue-visibility-api": lambda it: it.api["status"].update(conditions=[condition("Available", False)]),
@@ -151,6 +148,16 @@ CONTRADICTIONS: Final[dict[str, Callable[[Answers], object]]] = {
     "v6e-disk-quota": lambda it: setattr(it, "disks", 0.0),
     "v6e-zones": lambda it: it.zones[V6E.name].append("us-central2-b"),
 }
+
+
+def _offered(collection: str, zones_by_name: Mapping[str, list[str]]) -> Object:
+    """A list of types in the zones that have them."""
+    items: Object = {}
+    for name, zones in zones_by_name.items():
+        for zone in zones:
+            scope = items.setdefault(f"zones/{zone}", {collection: []})
+            scope[collection].append({"name": name, "zone": zone})
+    return {"items": items}
 
 
 def _named(name: str, **more: Any) -> Object:

@@ -86,7 +86,7 @@ def test_nothing_holds_and_nothing_differs_where_nobody_answers(
 
 def test_without_a_stack_only_the_project_is_seen(looks: Looks) -> None:
     rows = looks(Answers(), State())
-    of_the_project = {"l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
+    of_the_project = {"gpu-zones", "l4-zones", "v6e-zones", "permission-names", "sku-descriptions"}
     assert {id for id, verdict in rows.items() if verdict is HOLDS} == of_the_project
     assert DIFFERS not in rows.values()
 
