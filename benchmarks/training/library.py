@@ -15,8 +15,8 @@ from transformers import BitsAndBytesConfig, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from finetune.model.loading import load_processor
+from finetune.settings.lora import Lora
 from finetune.settings.recipe import Recipe
-from finetune.settings.sections import Lora
 
 VARLEN = "flash_attention_2"
 

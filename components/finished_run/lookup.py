@@ -254,8 +254,9 @@ def _adapter(
         )
     if files.sizes("adapter") != dict(complete["adapter"]):
         raise RunError(f"{files.uri}/adapter is not what the run has published", _RESTORE)
-    rank = int(recipe["lora"]["rank"])
     config = _json(files, "adapter/adapter_config.json") or {}
+    # A run that began with another run's adapter has its rank.
+    rank = int(config.get("r") or recipe["lora"]["rank"])
     for reason, remedy in limits.problems_of_adapter(f"the adapter of run {files.uri}", config, rank):
         raise RunError(reason, remedy)
     base_folder = _base_folder(props, files, model["name"], commits.get("model") or model.get("revision"))

@@ -349,6 +349,12 @@ class FineTuning(ConfigModel):
         hook = self.trained_recipe.data.hook_file
         if hook and not hook.is_file():
             raise ValueError(f"data.rows: there is no file {hook}; write FILE.py:FUNCTION, beside the recipe")
+        first = self.trained_recipe.model.adapter_source
+        if first and not first.on_hub and not first.name.startswith("gs://"):
+            raise ValueError(
+                f"model.adapter: {first.name} is a folder of this machine; copy it into the bucket and write "
+                "gs://BUCKET/FOLDER"
+            )
         if missing := [file for file in self._files_on_disk if not Path(file).is_file()]:
             raise ValueError(
                 f"data.files: there is no file {', '.join(missing)}; name a file beside the recipe, or "

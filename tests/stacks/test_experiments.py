@@ -203,6 +203,15 @@ def test_a_file_that_is_not_there_is_told_before_anything_is_made(tmp_path: Path
     )
 
 
+def test_an_adapter_of_this_machine_begins_no_run_of_a_stack(tmp_path: Path) -> None:
+    tree = yaml.safe_load((ROOT / "workloads/finetune/recipes/gemma-3-4b-vision.yaml").read_text())
+    tree["model"]["adapter"] = str(tmp_path)
+    del tree["lora"]
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(tree))
+    (text,) = problems({"llm-stacks:recipe": str(tmp_path / "mine.yaml")})
+    assert f"model.adapter: {tmp_path} is a folder of this machine" in text
+
+
 @pytest.mark.parametrize("above", ["", "../" * len(ROOT.parts)])
 def test_a_recipe_outside_of_the_checkout_is_refused_and_not_quoted(tmp_path: Path, above: str) -> None:
     """A comment shows the message, and a stack file may name any file of the machine."""

@@ -58,7 +58,7 @@ def test_the_default_adapter_is_every_linear_layer_of_the_language_model(kind: s
     from transformers.pytorch_utils import Conv1D
 
     from finetune.model.adapter import lora_config
-    from finetune.settings.sections import Lora
+    from finetune.settings.lora import Lora
 
     base = base_of(kind)
     inside = {id(module) for module in base.get_decoder().modules()} - {id(base.get_output_embeddings())}

@@ -13,6 +13,7 @@ from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Data
+from trial.small_adapter import make_small_adapter
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -33,7 +34,8 @@ RATE = 0.01
 
 def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     """The recipe on the small model, with rows of its own in a file of `folder`."""
-    packs = as_model_allows(recipe).training.packing
+    recipe = as_model_allows(recipe)
+    packs = recipe.training.packing
     batch = min(recipe.training.batch_size, 2)
     accumulation = min(recipe.training.accumulation_steps, 2 // batch)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
@@ -47,7 +49,7 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     _write_rows(folder / "rows.jsonl", rows.select(chosen), held_out, data)
     tree = recipe.to_dict()
     tree["data"] = data.model_dump()
-    tree["model"] |= {"name": str(model), "revision": None}
+    tree["model"] |= {"name": str(model), "revision": None, "adapter": None, "adapter_revision": None}
     tree["data"] |= {
         "name": "",
         "config": None,
@@ -81,6 +83,8 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     tree["evaluation"]["rows"] = min(recipe.evaluation.rows, TEST_ROWS)
     if recipe.lora and recipe.lora.target_modules:
         tree["lora"]["target_modules"] = _layers(recipe.lora.target_modules, recipe, model)
+    if recipe.model.adapter:
+        tree["model"]["adapter"] = make_small_adapter(Recipe.model_validate(tree), folder / "adapter")
     small = Recipe.model_validate(tree)
     tree["training"]["epochs"] = ceil(STEPS / make_plan(small, processes=1).steps)
     return Recipe.model_validate(tree)

@@ -9,7 +9,8 @@ import datasets.config
 from safetensors import safe_open
 
 from finetune.run.driver import Request
-from finetune.run.training import Outcome, train
+from finetune.run.outcome import Outcome
+from finetune.run.training import train
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
 from shared.errors import InputError

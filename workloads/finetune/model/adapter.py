@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from finetune.model.first_adapter import check_first_weights
+from finetune.settings.lora import Lora
 from finetune.settings.recipe import Recipe
-from finetune.settings.sections import Lora
 from shared.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def check_adapter(recipe: Recipe, base: Any) -> None:
         adapted: Any = get_peft_model(base, config)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise InputError(f"lora: peft cannot adapt {type(base).__name__}: {one_line(error)}") from error
+    check_first_weights(recipe, adapted)
     changed = {name for name, module in adapted.base_model.model.named_modules() if hasattr(module, "lora_A")}
     if both := sorted(changed.intersection(tied)):
         raise InputError(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
+from finetune.model.first_adapter import with_first_adapter
 from finetune.model.plain import read_config
 from finetune.model.quantized import plain_weights, quantized_problems
 from finetune.rows.stops import tell_stops
@@ -92,10 +93,13 @@ def _not_loaded(model: Model, error: Exception) -> InputError:
 def as_model_allows(recipe: Recipe) -> Recipe:
     """The recipe, without packing if the model's rows cannot share a pack. One line says so.
 
+    With an adapter with which the run begins, its section lora is that adapter's.
+
     Raises InputError when the recipe has pictures and the model takes none. The same when weights as they are
     published give no such result, and when the model does not write text.
     """
     check_model(recipe.model)
+    recipe = with_first_adapter(recipe)
     config = config_in_cache(recipe.model)
     if recipe.data.image and not takes_pictures(config):
         raise InputError(f"model {recipe.model.name} takes no pictures, and data.image names some")

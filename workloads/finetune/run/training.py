@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from trl import SFTConfig, SFTTrainer
 
 from finetune.model.adapter import check_adapter, lora_config
 from finetune.model.all_weights import choose_weights
+from finetune.model.first_adapter import load_first_weights
 from finetune.model.loading import (
     as_model_allows,
     config_in_cache,
@@ -38,39 +39,20 @@ from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import PictureBatch, first_row, to_tokens
 from finetune.run.answers import Answers, JudgeUntrained
 from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
-from finetune.run.driver import Driver, Request
-from finetune.run.metrics import Evaluation, last_evaluation
+from finetune.run.driver import Driver
+from finetune.run.outcome import Outcome, outcome_of, summary_of
 from finetune.run.trackers import name_run
 from finetune.run.trainer import RowTrainer, balance_experts
 from finetune.run.transport import check_transport, describe
 from finetune.settings.recipe import Recipe
 from finetune.settings.trl_settings import check_packages, checked, errors_of_trl
+from finetune.storage.adapter_files import AdapterFiles, fetch_adapter
 from finetune.storage.checkpoint import RunFolder, SavedCheckpoint, best_at
 from shared.errors import InputError
 from shared.exporter import Exporter
 from shared.files import MetricsLog
 from shared.recipe_file import RecipeError
 from shared.time_limit import TimeLimit
-
-# Figures of the answers that are compared with those of the untrained model.
-COMPARED = ("execution_accuracy", "overlap", "rouge_l", "exact", "eval_loss")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How far a run has come, in optimizer steps, and whether its time is up.
-
-    `best` is the step whose weights count, and `evaluation` the evaluation of these.
-    """
-
-    step: int
-    steps: int
-    best: int
-    evaluation: Evaluation | None
-    finished: bool
-    limit_reached: bool
-    answers: dict[str, float] | None = None
-    before: dict[str, float] | None = None
 
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
@@ -100,7 +82,7 @@ def _train(
     arguments.packing = recipe.training.packing
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
-        published = fetch_model(recipe.model)
+        published, first = fetch_model(recipe.model), fetch_adapter(recipe.model)
         rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     # At every save PEFT would ask the Hub for the configuration on today's main branch.
@@ -123,11 +105,11 @@ def _train(
         # The trainer would resume with one more step. What is left, publishing, is not cut off.
         driver.begin()
         check_result(recipe, run, resume)
-        outcome, trained, model = _outcome(state), resume, None
+        outcome, trained, model = outcome_of(state), resume, None
     else:
-        trainer = _with_loss(answers, build_trainer(recipe, arguments, rows, test_rows, callbacks))
+        trainer = _with_loss(answers, build_trainer(recipe, arguments, rows, test_rows, callbacks, first))
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-        outcome = _outcome(trainer.state, asked.answered)
+        outcome = outcome_of(trainer.state, asked.answered)
         trained, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
     if outcome.finished and outcome.best != outcome.step:
         with arguments.main_process_first(desc="download"):
@@ -138,7 +120,7 @@ def _train(
         outcome = replace(outcome, answers=figures, before=before)
     limit.progress()
     if outcome.finished:
-        summary = _summary(recipe, run, outcome, prepared)
+        summary = summary_of(recipe, run, outcome, prepared.about is not None)
         check = Check(recipe, run, test_rows or rows, prepared.processor)
         publish_result(recipe, run, published, trained, model, arguments, summary, check, prepared.processor)
     return outcome
@@ -209,8 +191,9 @@ def build_trainer(
     rows: Dataset,
     test_rows: Dataset | None,
     callbacks: list[TrainerCallback],
+    first: AdapterFiles | None = None,
 ) -> SFTTrainer:
-    """The trainer of a recipe over conversations, with the model from disk."""
+    """The trainer of a recipe over conversations, with the model, and perhaps an adapter, from disk."""
     processor = _prepare(recipe, rows).processor
     if recipe.data.image is None:
         length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
@@ -223,7 +206,10 @@ def build_trainer(
         model = load_model(
             recipe.model, arguments.device, packed=recipe.training.packing, trained=recipe.lora is None
         )
-    return assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
+    trainer = assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
+    if first:
+        load_first_weights(first.folder, trainer.model)
+    return trainer
 
 
 @dataclass(frozen=True)
@@ -347,47 +333,6 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
     arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
     shutil.rmtree(arguments.output_dir, ignore_errors=True)
     return arguments
-
-
-def _outcome(state: TrainerState, request: Request = Request.CONTINUE) -> Outcome:
-    best = state.best_global_step or state.global_step
-    return Outcome(
-        step=state.global_step,
-        steps=state.max_steps,
-        best=best,
-        evaluation=last_evaluation(logs for logs in state.log_history if logs["step"] <= best),
-        # A run that ends sooner and was not asked to has stopped early.
-        finished=state.global_step >= state.max_steps or request < Request.SAVE_AND_STOP,
-        limit_reached=request == Request.STOP_AT_LIMIT,
-    )
-
-
-def _summary(recipe: Recipe, run: RunFolder, outcome: Outcome, prepared: "_Prepared") -> dict[str, Any]:
-    """The content of the run's COMPLETE.json."""
-    return {
-        "run": run.name,
-        "steps": outcome.step,
-        "base_model": recipe.model.name,
-        "commits": recipe.commits,
-        # A server of the adapter needs the chat template beside it.
-        "own_template": prepared.about is not None or recipe.model.chat_template is not None,
-        "evaluation": asdict(outcome.evaluation) if outcome.evaluation else None,
-        "answers": outcome.answers,
-        "before": outcome.before,
-        "gain": _gain(outcome),
-        "not_good": recipe.evaluation.not_good(outcome.answers or {}, outcome.before),
-    }
-
-
-def _gain(outcome: Outcome) -> dict[str, float] | None:
-    """By how much the training raised each figure that has a share of the rows, and the loss on them."""
-    if not outcome.answers or not outcome.before:
-        return None
-    after = dict(outcome.answers)
-    if outcome.evaluation:
-        after["eval_loss"] = outcome.evaluation.eval_loss
-    names = [name for name in after if name in COMPARED and name in outcome.before]
-    return {name: after[name] - outcome.before[name] for name in names}
 
 
 def _workspace(run: RunFolder) -> Path:

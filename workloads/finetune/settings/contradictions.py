@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.settings.layers import adapter_problems
+from finetune.settings.lora import Lora
 from finetune.settings.trl_fields import REFUSED, SET_BY_RUN
 from shared.recipe_file import did_you_mean
 
@@ -44,13 +45,35 @@ def with_fields(tree: Any) -> Any:
 
 
 def for_all_weights(tree: Any) -> Any:
-    """The tree of a recipe, with the defaults of one that trains all weights if it has no adapter."""
+    """The tree of a recipe, with the defaults of one that trains all weights if it has no adapter.
+
+    One that begins with an adapter has a section lora, which is filled from its configuration.
+    """
     if not isinstance(tree, dict) or tree.get("lora") is not None:
         return tree
+    if _begins_with_adapter(tree):
+        return {**tree, "lora": {}}
     training = tree.get("training") or {}
     if not isinstance(training, dict):
         return tree
     return {**tree, "training": {**_ALL_WEIGHTS, **training}}
+
+
+def given_twice(tree: Any) -> list[str]:
+    """What a file of a recipe says and its adapter's own configuration too."""
+    if not isinstance(tree, dict) or not _begins_with_adapter(tree):
+        return []
+    lora, defaults = tree.get("lora") or {}, Lora().model_dump()
+    # A stack ships a recipe with the defaults of all keys.
+    changed = [key for key, value in lora.items() if key in defaults and value != defaults[key]]
+    return [
+        f"lora.{key} is in the adapter's own configuration: leave it out with model.adapter"
+        for key in changed
+    ]
+
+
+def _begins_with_adapter(tree: dict[str, Any]) -> bool:
+    return isinstance(model := tree.get("model"), dict) and bool(model.get("adapter"))
 
 
 def _placeholders(prompt: str) -> set[str]:
@@ -106,6 +129,8 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
     for section, source in (("model", model), ("data", data)):
         if source.revision and not source.on_hub:
             yield f"{section}.revision is of the Hub, and {section}.name no id of it"
+    if model.adapter_revision and not (model.adapter_source and model.adapter_source.on_hub):
+        yield "model.adapter_revision is of the Hub, and model.adapter no id of it"
 
 
 def _of_sets(data: "Data") -> Iterable[str]:

@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from finetune.settings.sections import Lora
+    from finetune.settings.lora import Lora
 
 # More than any of these models has. A layer that a model does not have is found when the run starts.
 _MOST_LAYERS = 128

@@ -13,9 +13,15 @@ from typing import Any, get_args, get_origin
 from pydantic import ValidationError, model_validator
 
 from finetune.forms.reading import NAMES
-from finetune.settings.contradictions import contradictions, for_all_weights, placeholder_problems
-from finetune.settings.sections import Data, Evaluation, Lora, Model, Training
-from finetune.settings.values import Section
+from finetune.settings.contradictions import (
+    contradictions,
+    for_all_weights,
+    given_twice,
+    placeholder_problems,
+)
+from finetune.settings.lora import Lora
+from finetune.settings.sections import Data, Evaluation, Model, Training
+from finetune.settings.values import AdapterSource, Section
 from shared.recipe_file import checked, find, load, parsed, section_in
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -62,7 +68,9 @@ class Recipe(Section):
         """Digest of everything that the GPU memory of a step depends on, except max_length."""
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
         parts = {
-            "model": self.model.model_dump(include={"name", "quantization", "precision"}),
+            "model": self.model.model_dump(
+                include={"name", "quantization", "precision"} | ({"adapter"} if self.model.adapter else set())
+            ),
             "lora": self.lora
             and self.lora.model_dump(
                 include={"rank", "dropout", "target_modules"}
@@ -79,13 +87,16 @@ class Recipe(Section):
 
     @property
     def commits(self) -> dict[str, str | None]:
-        """The revision of the model and of the data set."""
-        return {"model": self.model.revision, "data": self.data.revision}
+        """The revision of the model and of the data set, and of the adapter with which the run begins."""
+        adapter = {"adapter": self.model.adapter_revision} if self.model.adapter else {}
+        return {"model": self.model.revision, "data": self.data.revision, **adapter}
 
     @property
-    def sources(self) -> dict[str, Model | Data]:
-        """The sections whose source is on the Hub."""
-        sections: dict[str, Model | Data] = {"model": self.model, "data": self.data}
+    def sources(self) -> dict[str, Model | Data | AdapterSource]:
+        """The sections whose source is on the Hub, and the adapter with which the run begins."""
+        sections: dict[str, Model | Data | AdapterSource] = {"model": self.model, "data": self.data}
+        if adapter := self.model.adapter_source:
+            sections["adapter"] = adapter
         return {name: source for name, source in sections.items() if source.on_hub}
 
     def shared_by(self, processes: int, meant_for: int) -> "Recipe":
@@ -128,11 +139,11 @@ class Recipe(Section):
 
     def at(self, commits: Mapping[str, str | None]) -> "Recipe":
         """The same recipe, with its sources at these commits."""
-        pinned = {
-            name: getattr(self, name).model_copy(update={"revision": revision})
-            for name, revision in commits.items()
-            if revision
-        }
+        known = {name: {"revision": commit} for name, commit in commits.items() if commit}
+        adapter = known.pop("adapter", None)
+        if adapter and self.model.adapter:
+            known["model"] = known.get("model", {}) | {"adapter_revision": adapter["revision"]}
+        pinned = {name: getattr(self, name).model_copy(update=update) for name, update in known.items()}
         return self.model_copy(update=pinned)
 
 
@@ -150,6 +161,7 @@ def load_recipe(name_or_path: str, overrides: Sequence[str] = ()) -> Recipe:
     problems: list[str] = []
     for override in overrides:
         problems += _override(tree, override)
+    problems += given_twice(tree)
     return checked(Recipe, tree, path, problems)
 
 

@@ -1,4 +1,4 @@
-"""The sections of a recipe, as pydantic models: model, adapter, data, training, evaluation."""
+"""The sections of a recipe, as pydantic models: model, data, training, evaluation. The adapter: lora.py."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +12,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    field_validator,
     model_validator,
 )
 
@@ -25,6 +24,8 @@ from finetune.settings.contradictions import with_fields
 from finetune.settings.row_sets import RowSet, with_files_of_sets
 from finetune.settings.templates import TemplateName
 from finetune.settings.values import (
+    AdapterName,
+    AdapterSource,
     MaybeSourceName,
     MaybeText,
     PlainName,
@@ -57,37 +58,20 @@ class Model(Source):
         description="A published chat template, by trl's name for it, for a base model without one. It is in "
         "the result.",
     )
-
-
-class Lora(Section):
-    """The adapter. A recipe without this section trains all weights of the language model."""
-
-    rank: PositiveInt = Field(16, description="Rank of the adapter's matrices.")
-    alpha: PositiveInt = Field(16, description="Scale of the adapter: its output counts alpha / rank times.")
-    dropout: float = Field(0.0, ge=0, lt=1, description="Share of the adapter's inputs that a step drops.")
-    target_modules: Text | None = Field(
+    adapter: AdapterName | None = Field(
         None,
-        description="Layers that get an adapter: a regular expression over full module names. By default, or "
-        "with all-linear, every linear layer of the language model but its head and the routers of experts.",
+        description="A trained adapter of this base model with which the run begins, in place of a new one: "
+        "the folder of a finished run, gs://BUCKET/RUN or local, a folder with an adapter's two files, or a "
+        "Hugging Face id. The section lora is its own configuration.",
     )
-    target_parameters: list[Text] = Field(
-        [],
-        description="Parameters that get an adapter besides, by the ends of their names: the experts of a "
-        "mixture are no layers, such as mlp.experts.gate_up_proj. They need dropout 0.",
-    )
-    use_rslora: bool = Field(
-        False, description="rsLoRA: the output counts alpha / sqrt(rank) times. vLLM serves such adapters."
-    )
-    use_dora: bool = Field(
-        False,
-        description="DoRA: each layer also learns the lengths of its columns. vLLM serves no such adapter, "
-        "so a server needs training.result model.",
+    adapter_revision: PlainName | None = Field(
+        None, description="Branch, tag or commit of an adapter on the Hub. A run keeps its commit."
     )
 
-    @field_validator("target_modules")
-    @classmethod
-    def _all_linear_is_the_default(cls, wanted: str | None) -> str | None:
-        return None if wanted == "all-linear" else wanted
+    @property
+    def adapter_source(self) -> AdapterSource | None:
+        """The adapter with which the run begins."""
+        return AdapterSource(name=self.adapter, revision=self.adapter_revision) if self.adapter else None
 
 
 class Data(Source):

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -25,6 +25,11 @@ def _is_name(text: str) -> str:
     return _not_blank(text)
 
 
+def _is_adapter(text: str) -> str:
+    _is_name(text.removeprefix("gs://"))
+    return text
+
+
 def _is_plain(text: str) -> str:
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)*", text) or ".." in text:
         raise ValueError("has other characters than letters, digits and . _ - /")
@@ -39,6 +44,8 @@ def is_tracker(text: str) -> str:
 
 SourceName = Annotated[str, AfterValidator(_is_name)]
 MaybeSourceName = Annotated[str, AfterValidator(lambda text: text and _is_name(text))]
+# Those, and a folder in a bucket.
+AdapterName = Annotated[str, AfterValidator(_is_adapter)]
 # A branch, a tag, a commit or a repository.
 PlainName = Annotated[str, AfterValidator(_is_plain)]
 
@@ -71,3 +78,17 @@ class Source(Section):
     def on_hub(self) -> bool:
         """Whether the name is an id of the Hub and not a directory."""
         return bool(self.name) and not Path(self.name).is_absolute() and not Path(self.name).is_dir()
+
+
+class AdapterSource(Section):
+    """A trained adapter: an id of the Hub, a directory, or a folder in a bucket."""
+
+    kind: ClassVar = "model"
+    name: AdapterName
+    revision: PlainName | None = None
+
+    @property
+    def on_hub(self) -> bool:
+        """Whether the name is an id of the Hub and no folder."""
+        path = Path(self.name)
+        return not (self.name.startswith(("gs://", ".")) or path.is_absolute() or path.is_dir())

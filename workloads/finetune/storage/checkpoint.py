@@ -35,15 +35,15 @@ from pydantic import ValidationError
 import finetune
 import shared
 from finetune.settings.recipe import Recipe, with_defaults
+from finetune.storage.adapter_files import adapter_version
 from finetune.storage.data_files import version
 from finetune.storage.data_only import INDEX, check_index, read_list, record_problem, stays_inside
-from finetune.storage.folder import Folder
+from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError, PassingError, one_line
 from shared.files import read_json, write_or_say
 from shared.record import compare, versions
 from shared.writer import Writer
 
-MARKER = "COMPLETE.json"
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Files of a checkpoint that loading its adapter does not need.
@@ -167,6 +167,8 @@ class RunFolder:
         commit_of = commits(recipe.sources, recorded)
         if recipe.data.files:
             commit_of["data"] = recorded.get("data") or ", ".join(map(version, recipe.data.files))
+        if recipe.model.adapter and "adapter" not in commit_of:
+            commit_of["adapter"] = recorded.get("adapter") or adapter_version(recipe.model.adapter)
         pinned = recipe.at(commit_of)
         if "commits" not in record:
             if self.newest_checkpoint():

@@ -83,7 +83,7 @@ def record_problem(record: Mapping[str, Any]) -> str:
 
 
 def _is_commit(key: object, commit: object) -> bool:
-    if key not in ("model", "data"):
+    if key not in ("model", "data", "adapter"):
         return False
     # The user's own files have the form FILE#VERSION.
     own_files = key == "data" and isinstance(commit, str) and "#" in commit

@@ -21,6 +21,9 @@ from shared.patience import BUCKET_REMEDY, GOES_ON, LIMIT, RETRY_BUDGET, RetryBu
 
 T = TypeVar("T")
 
+# A run's or a checkpoint's list of files, which is written last.
+MARKER = "COMPLETE.json"
+
 # For how long Google's client retries, in silence, a request that is refused for a while, as by 503. A start
 # soon says why it waits. Later another try would cost the steps since the newest checkpoint.
 FIRST_RETRY_LIMIT = timedelta(minutes=1)
