@@ -13,7 +13,7 @@ from operations.state import Resource, State
 from operations.status import capacity, cloud_run, metrics, words, workloads
 from operations.status.cluster import Cluster, Object, from_google
 from operations.status.links import links
-from operations.status.pods import cut_off, nodes, pods, refused
+from operations.status.pods import cut_off, nodes, pods, refused, unused
 from operations.status.report import Health, Line, Report, Why
 
 # The report's words for a cluster that GKE does not know.
@@ -108,13 +108,19 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
         yield from _read("nodes", nodes, machines, unseen)
     with _noted("capacity", unseen):
         yield from _read("capacity", capacity.classes, cluster.every(_CLASSES), unseen)
+    all_pods: list[Object] = []
+    unread = {*namespaces}
     for namespace in namespaces:
+        kinds: dict[str, list[Object]] = {}
         for token, read in workloads.KINDS.items():
             _, api, kind = token.split(":")
             plural = f"{kind.lower()}s"
             with _noted(plural, unseen):
                 there = cluster.every(_path(namespace, f"apis/{api}", plural))
-                yield from _read(plural, partial(map, read), there, unseen)
+                kinds[kind] = _sound(plural, partial(map, read), there, unseen)
+                yield from map(read, kinds[kind])
+        if {"RayCluster", "RayJob"} <= kinds.keys():
+            yield from workloads.idle_ray(kinds["RayCluster"], kinds["RayJob"])
         with _noted("queue", unseen):
             queued = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
             yield from _read("queue", workloads.queue, queued, unseen)
@@ -128,6 +134,10 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
             look_alone = partial(pods, events=events, log=lambda *_: "", silent_nodes=silent)
             sound = _sound("pods", look_alone, there, unseen)
             yield from pods(sound, events, partial(_log, cluster), silent)
+            all_pods += sound
+            unread.remove(namespace)
+    if not unread:
+        yield from unused(_sound("nodes", nodes, machines, []), all_pods)
 
 
 def _read(

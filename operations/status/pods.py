@@ -12,6 +12,7 @@ from workloads.shared.exit_codes import EXIT_CODES, Exit, Retry
 
 _POOL: Final = "cloud.google.com/gke-nodepool"
 MACHINE: Final = "node.kubernetes.io/instance-type"
+_ACCELERATORS: Final = (GPU_RESOURCE, TPU_RESOURCE)
 # The container of a trial, and the beginning of the line that says why a run would fail.
 _TRIAL, _ERROR = "trial", "error: "
 # A Job's pod has this finalizer until the Job has counted how the pod ended.
@@ -37,7 +38,7 @@ def nodes(trees: Sequence[Object]) -> Iterator[Line]:
         ready = sum(holds(node, "Ready") for node in members)
         allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in members]
         details = [machine]
-        for name in (GPU_RESOURCE, TPU_RESOURCE):
+        for name in _ACCELERATORS:
             if count := sum(int(resources.get(name, 0)) for resources in allocatable):
                 details.append(f"{count} {name}")
         state = f"{ready} of {len(members)} ready"
@@ -47,6 +48,34 @@ def nodes(trees: Sequence[Object]) -> Iterator[Line]:
 def cut_off(nodes: Sequence[Object]) -> frozenset[str]:
     """Names of the nodes that do not answer."""
     return frozenset(node["metadata"]["name"] for node in nodes if not holds(node, "Ready"))
+
+
+def unused(nodes: Sequence[Object], pods: Sequence[Object]) -> Iterator[Line]:
+    """A line for each node pool with accelerators that no pod of the stack uses, or is about to use."""
+    asking = [pod for pod in pods if _asks(pod) and _phase(pod) in ("Pending", "Running", "Unknown")]
+    busy = {str((pod.get("spec") or {}).get("nodeName") or "") for pod in asking}
+    if "" in busy:
+        return
+    pools: defaultdict[str, int] = defaultdict(int)
+    for node in nodes:
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        if node["metadata"]["name"] not in busy and any(int(allocatable.get(it, 0)) for it in _ACCELERATORS):
+            pools[(node["metadata"].get("labels") or {}).get(_POOL, "nodes")] += 1
+    for pool, count in sorted(pools.items()):
+        text = "no pod of the stack uses their accelerators, and Google bills them"
+        why = Why(text=text, remedy='docs/README.md, "Stop paying"', bad=False)
+        yield line("idle nodes", pool, f"{count} of the pool", why=why)
+
+
+def _asks(pod: Object) -> bool:
+    """Whether a pod asks for accelerators."""
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    limits = [(container.get("resources") or {}).get("limits") or {} for container in containers]
+    return any(name in limit for limit in limits for name in _ACCELERATORS)
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "Unknown")
 
 
 def pods(
@@ -96,7 +125,7 @@ def condition_of(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _pod(pod: Object, events: Sequence[Object], log: Log, silent_nodes: frozenset[str]) -> Line:
     status = pod.get("status") or {}
-    phase = status.get("phase", "Unknown")
+    phase = _phase(pod)
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     state, why = phase.lower(), None
     if pod["metadata"].get("deletionTimestamp"):

@@ -82,6 +82,23 @@ def ray_cluster(tree: Object) -> Line:
     return line("Ray cluster", _name(tree), state, f"{ready} of {wanted} workers ready", waits=waits)
 
 
+def idle_ray(clusters: Sequence[Object], jobs: Sequence[Object]) -> Iterator[Line]:
+    """A line for each shared Ray cluster with workers that runs no job."""
+    busy: set[str] = set()
+    for tree in jobs:
+        status, selector = tree.get("status") or {}, (tree.get("spec") or {}).get("clusterSelector") or {}
+        if status.get("jobDeploymentStatus") not in ("Complete", "Failed", "ValidationFailed"):
+            busy |= {str(status.get("rayClusterName") or ""), str(selector.get("ray.io/cluster") or "")}
+    for tree in clusters:
+        owners = [owner.get("kind") for owner in tree["metadata"].get("ownerReferences") or ()]
+        workers = (tree.get("status") or {}).get("readyWorkerReplicas") or 0
+        if workers and "RayJob" not in owners and _name(tree) not in busy:
+            text = "no job runs on it, and Google bills the nodes of its workers"
+            remedy = "suspend it: docs/stacks/a4-ray.md#a-shared-ray-cluster"
+            why = Why(text=text, remedy=remedy, bad=False)
+            yield line("idle Ray cluster", _name(tree), f"{workers} workers", why=why)
+
+
 # By the type token of the resource in the state. A RayJob creates a Ray cluster that no state has.
 KINDS: Final[Mapping[str, Callable[[Object], Line]]] = {
     "kubernetes:batch/v1:Job": job,

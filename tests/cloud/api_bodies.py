@@ -36,6 +36,8 @@ BODIES: Final[Mapping[str, tuple[str, str]]] = {
 }
 # Types that are sent without a body, as the text of one input, or by our own calls.
 WITHOUT_BODY: Final = (
+    # The provider reads the whole policy, adds the member and sends the policy.
+    "gcp:cloudrunv2/serviceIamMember:ServiceIamMember",
     "gcp:monitoring/dashboard:Dashboard",
     "gcp:projects/service:Service",
     "gcp:projects/serviceIdentity:ServiceIdentity",

@@ -11,8 +11,10 @@ from cloud.discovery import discovery
 from cloud.inputs import is_unknown
 from engine.plan import Plan, Planned
 from rehearsal.stock import QUEUED_FLEX_START
+from stacks.settings.reader import SettingsError
 from tests import plans
 from tests.cloud.api_bodies import BODIES, KEYED, MOVED, WITHOUT_BODY, Translation
+from tests.stacks.configuration import of_stack
 from tests.stacks.test_every_key_works import needed, values_for
 
 EMAIL = {"alertEmail": "somebody@example.com"}
@@ -34,6 +36,7 @@ SHAPES: list[tuple[str, dict[str, str]]] = [
     ("a4-accelerate", {"nodes": "2", "capacity.type": QUEUED_FLEX_START, "capacity.zone": "us-central1-b"}),
     ("a4-ray", {"kmsKey": key_in("a4-ray"), "egress": "googleAndHub", **POLICIES}),
     ("cloudrun-vllm", {"kmsKey": key_in("cloudrun-vllm"), "binaryAuthorization": "project"}),
+    ("cloudrun-vllm", {"invokers": "user:me@example.com"}),
     ("l4-kueue", {"registry": "own", "kmsKey": key_in("l4-kueue")}),
     ("l4-kueue", {"servingReplicas": '{"min": 1, "max": 3}'}),
     ("tpu-maxtext", {"controlPlane": "private", "authorizedNetworks": "10.1.0.0/24"}),
@@ -80,13 +83,56 @@ def test_google_knows_every_field_and_value_of_a_plan(stack: str, settings: dict
     assert not sorted(set(all_problems(planned(stack, settings))))
 
 
+# Settings that take resources away, so that a plan with another setting would not show what that does.
+TAKES_AWAY = (
+    "accounts.",
+    "bucket",
+    "imageUri",
+    "network",
+    "podsRange",
+    "serve",
+    "servicesRange",
+    "subnet",
+    "trial",
+)
+
+
+def is_valid(stack: str, settings: Mapping[str, str]) -> bool:
+    try:
+        of_stack(stack, dict(settings))
+    except SettingsError:
+        return False
+    return True
+
+
+def together(stack: str) -> Iterator[dict[str, str]]:
+    """Every value of every setting, in as few plans as can have them all."""
+    left = [
+        {**needed(stack, key), key: value}
+        for key in sorted(plans.keys_of_stack(stack) - {"scenario"})
+        for value in values_for(stack, key, {})
+    ]
+    alone = [settings for settings in left if any(key.startswith(TAKES_AWAY) for key in settings)]
+    yield from alone
+    left = [settings for settings in left if settings not in alone]
+    while left:
+        joined, later = left[0], []
+        for settings in left[1:]:
+            fits = all(joined.get(key, value) == value for key, value in settings.items())
+            if fits and is_valid(stack, joined | settings):
+                joined = joined | settings
+            else:
+                later.append(settings)
+        yield joined
+        left = later
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", plans.STACKS)
 def test_google_knows_them_with_every_value_of_every_setting(stack: str) -> None:
     unknown: set[str] = set()
-    for key in sorted(plans.keys_of_stack(stack) - {"scenario"}):
-        for value in values_for(stack, key, {}):
-            unknown.update(all_problems(planned(stack, {**needed(stack, key), key: value})))
+    for settings in together(stack):
+        unknown.update(all_problems(plans.previewed(stack, settings)))
     assert not unknown
 
 

@@ -39,7 +39,7 @@ from tests.operations.kubernetes_server import KubernetesServer
 from tests.operations.planned import planned, planned_once
 from tests.operations.project import PROJECT, REGION, ZONE, Project
 from tests.operations.status import samples
-from tests.operations.status.samples import condition, event, pod, unscheduled, workload
+from tests.operations.status.samples import condition, event, pod, unscheduled, using, workload
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGES: Final = (DOCS / "operations.md", DOCS / "operations-after.md")
@@ -166,7 +166,7 @@ def _status(server: GoogleServer) -> None:
             workload("job-gemma-3-4b-sql-0c51b8e2-4f60a", *preempted),
         )
         first, second = "serving-9c8d7-1", "serving-9c8d7-2"
-        kubernetes.plant(samples.PODS, pod("Running", name=first), unscheduled(name=second))
+        kubernetes.plant(samples.PODS, using(pod("Running", name=first)), using(unscheduled(name=second)))
         kubernetes.plant(samples.EVENTS, event("FailedScaleUp", stockout, about=second))
         clients, kubeconfig = Clients(PROJECT, server.address), kubernetes.kubeconfig(Path(folder))
         report = look("l4-kueue", _state(), clients, from_kubeconfig(kubeconfig))

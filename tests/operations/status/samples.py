@@ -63,6 +63,12 @@ def pod(phase: str, *conditions: Object, name: str = "p", **status: Any) -> Obje
     }
 
 
+def using(tree: Object) -> Object:
+    """A pod that asks for two GPUs."""
+    tree["spec"]["containers"] = [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]
+    return tree
+
+
 def unscheduled(message: str = "", reason: str = "Unschedulable", name: str = "p") -> Object:
     return pod("Pending", condition("PodScheduled", False, reason, message), name=name)
 

@@ -83,6 +83,8 @@ def test_a_program_reads_the_same(
     assert {entry["kind"]: entry["health"] for entry in printed["lines"]} == {
         "cluster": "good",
         "nodes": "good",
+        # No pod is planted that runs on them.
+        "idle nodes": "waiting",
         "cost": "good",
     }
 
