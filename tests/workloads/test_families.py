@@ -160,7 +160,7 @@ def test_a_model_that_transformers_cannot_load_is_told_in_one_line(
     command = ["local", f"--recipe={tmp_path}/recipe.yaml", f"--storage={tmp_path}/store", "--run=mine"]
     assert main(command) == 2
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
-    assert error.startswith(f"error: model {tmp_path}/model cannot be loaded as a language model: ")
+    assert error.startswith(f"error: model {tmp_path}/model cannot be loaded as a language model")
     assert problem in error
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from finetune.model.descriptions import check_descriptions, check_template, tokenizer_problem
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.model.first_adapter import with_first_adapter
 from finetune.model.plain import read_config
@@ -65,10 +66,11 @@ def fetch_model(model: Model, patterns: Sequence[str] = WANTED) -> Path:
 
 def config_in_cache(model: Model) -> Any:
     """The model's configuration, cached or in its directory. Raises InputError if it needs its own code."""
+    check_descriptions(model.name, model.revision)
     try:
         return read_config(model.name, model.revision)
     except LOADING_ERRORS as error:
-        raise _not_loaded(model, error) from error
+        raise _not_loaded(model, error, "by its config.json") from error
 
 
 def empty_model(model: Model) -> Any:
@@ -86,8 +88,9 @@ def empty_model(model: Model) -> Any:
         raise _not_loaded(model, error) from error
 
 
-def _not_loaded(model: Model, error: Exception) -> InputError:
-    return InputError(f"model {model.name} cannot be loaded as a language model: {one_line(error)}")
+def _not_loaded(model: Model, error: Exception, by: str = "") -> InputError:
+    where = f" {by}" if by else ""
+    return InputError(f"model {model.name} cannot be loaded as a language model{where}: {one_line(error)}")
 
 
 def as_model_allows(recipe: Recipe) -> Recipe:
@@ -209,6 +212,7 @@ def with_adapter(base: Any, adapter: Path) -> Any:
     from peft import PeftModel
     from safetensors import SafetensorError
 
+    check_descriptions(adapter)
     try:
         return PeftModel.from_pretrained(base, str(adapter))
     except (*LOADING_ERRORS, RuntimeError, SafetensorError) as error:
@@ -225,13 +229,17 @@ def load_processor(
     """
     from transformers import AutoProcessor, AutoTokenizer
 
+    check_descriptions(name, revision)
+    if not template:
+        check_template(name, revision)
     kind = AutoProcessor if pictures else AutoTokenizer
     try:
         processor: Any = kind.from_pretrained(name, revision=revision, **FROM_DISK)
         rows = vocabulary(read_config(name, revision))
     except LOADING_ERRORS as error:
         part = "processor of pictures" if pictures else "tokenizer"
-        raise InputError(f"the {part} of model {name} cannot be loaded: {one_line(error)}") from error
+        reason = tokenizer_problem(name, revision) or one_line(error)
+        raise InputError(f"the {part} of model {name} cannot be loaded: {reason}") from error
     tokenizer: Any = getattr(processor, "tokenizer", processor)
     if template:
         processor.chat_template = tokenizer.chat_template = template_text(template)
