@@ -20,7 +20,10 @@ _TRAIN_FIRST: Final = (
     "is finished `pulumi config set serve run && pulumi up` serves it"
 )
 # Inputs that decide whether a run may be served.
-_CONDITIONS: Final = ("run", "serve_not_good", "memory_gb", "gpus", "max_length", "users_length")
+_CONDITIONS: Final = (
+    *("run", "beside", "adapters", "serve_not_good"),
+    *("memory_gb", "gpus", "max_length", "users_length"),
+)
 
 
 class FinishedRunProvider(OnceProvider):
@@ -81,6 +84,9 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
         project: The stack's project, whose credentials read the bucket.
         bucket: Name of the bucket.
         run: Folder of the run in the bucket, without a slash at either end.
+        beside: Folder of the run whose servers have this one's adapter too. Both need the same base model.
+            Empty for a run with servers of its own.
+        adapters: Number of adapters of a server, if it has any.
         serve_not_good: Whether a run is accepted that failed `evaluation.good` of its recipe.
         memory_gb: GB of GPU memory of a server. A model whose weights do not fit into it is refused.
         gpus: Number of GPUs of a server. A model is refused whose heads they do not divide.

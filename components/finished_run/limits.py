@@ -100,6 +100,31 @@ def problems_of_adapter(what: str, config: Mapping[str, Any], rank: int) -> Iter
         yield f"{what} has biases, which vLLM does not load", _WITHOUT_ADAPTER
 
 
+def kernel_rank(rank: int) -> int:
+    """The rank of vLLM's kernels that serve an adapter of a rank."""
+    return next((size for size in RANKS if size >= rank), rank)
+
+
+def adapter_gb(config: Mapping[str, Any], rank: int) -> float:
+    """GB of a server's memory for one adapter: in 16 bits, on all seven linear layers of each block.
+
+    vLLM keeps these places also for layers that an adapter leaves out. Experts are not counted, and a model
+    whose file does not name its sizes counts as nothing.
+
+    Args:
+        config: The base model's config.json.
+        rank: Rank of the adapter.
+    """
+    text = _text_part(config)
+    hidden, inner = int(text.get("hidden_size") or 0), int(text.get("intermediate_size") or 0)
+    heads, of_keys = _heads(config)
+    width = int(text.get("head_dim") or (hidden // heads if heads else 0))
+    queries, keys = hidden + heads * width, hidden + of_keys * width
+    attention, mlp = 2 * queries + 2 * keys, 3 * (hidden + inner)
+    blocks = int(text.get("num_hidden_layers") or 0)
+    return 2 * blocks * (attention + mlp) * kernel_rank(rank) / 1e9
+
+
 def _text_part(config: Mapping[str, Any]) -> Mapping[str, Any]:
     parts = (config[key] for key in _PARTS if isinstance(config.get(key), Mapping))
     return next(parts, config)

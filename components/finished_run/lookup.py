@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any, Final, Protocol
 
@@ -97,7 +98,10 @@ def result_of(props: Mapping[str, Any], files: RunFiles) -> dict[str, Any]:
     if problem and not props["serve_not_good"]:
         raise RunError(f"run {files.uri} is not good, {problem}", _NOT_GOOD)
     try:
-        return {**_served(props, files, record, complete), **_question_form(record)}
+        result = {**_served(props, files, record, complete), **_question_form(record)}
+        if props["beside"]:
+            _check_neighbour(props, files, result)
+        return result
     except _ODD as error:
         what = f"{_RECORD}, {_MARKER} or a configuration of run {files.uri}"
         reason = f"{what} is not what a training writes ({type(error).__name__})"
@@ -124,6 +128,44 @@ def _question_form(record: Mapping[str, Any]) -> dict[str, str | bool]:
         raise TypeError("no text")
     texts = bool(data.get("text")) or "maxtext" in recipe
     return form | {"pictures": bool(data.get("image")), "texts": texts}
+
+
+def _check_neighbour(props: Mapping[str, Any], files: RunFiles, result: Mapping[str, Any]) -> None:
+    """Raises RunError if the servers of another run cannot have this run's adapter too."""
+    neighbour = files.in_folder(props["beside"])
+    other: dict[str, Any] = {}
+    # What is wrong with the other run, its own look-up says.
+    with suppress(RunError, *_ODD):
+        other = result_of({**props, "run": props["beside"], "beside": ""}, neighbour)
+    if not other:
+        return
+    elsewhere = "remove it from moreRuns, and serve it by a stack of its own"
+    for served, place in ((result, files), (other, neighbour)):
+        if not served["base"]:
+            reason = f"run {place.uri} has a merged model, and a server has several runs only as adapters"
+            raise RunError(reason, "train it with `training.result: adapter`, or empty moreRuns")
+    this, that = result["base_folder"], other["base_folder"]
+    if this != that:
+        raise RunError(
+            f"run {files.uri} needs the base model in {this}, and run {neighbour.uri} the one in {that}",
+            elsewhere,
+        )
+    if _template(files, result) != _template(neighbour, other):
+        raise RunError(
+            f"run {files.uri} has another chat template than run {neighbour.uri}, and a server has one",
+            elsewhere,
+        )
+    if result["pictures"] != other["pictures"]:
+        raise RunError(
+            f"of the runs {files.uri} and {neighbour.uri} only one has pictures in its rows, and a server "
+            "gives the chat template one form of contents",
+            elsewhere,
+        )
+
+
+def _template(files: RunFiles, result: Mapping[str, Any]) -> bytes | None:
+    """The chat template of an adapter, None for that of its base."""
+    return files.read(f"{result['kind']}/{result['template']}") if result["template"] else None
 
 
 def _json(files: RunFiles, name: str) -> dict[str, Any] | None:
@@ -204,32 +246,43 @@ def _whole_model(
         raise RunError(f"{files.uri}/{kind} is not what the run has published", _RESTORE)
     what = f"the model of run {files.uri}"
     _check_room(props, what, sizes, bytes_per_weight)
-    length = _length(props, what, files, kind)
+    length = _length(props, what, _json(files, f"{kind}/config.json") or {})
     base = {"base": "", "base_folder": "", "rank": 0, "template": ""}
     return {"folder": props["run"], "kind": kind, **base, "length": length}
 
 
-def _check_room(props: Mapping[str, Any], what: str, sizes: Mapping[str, int], bytes_per_weight: int) -> None:
-    """Raises RunError if the weights among these files do not fit into a server."""
+def _check_room(
+    props: Mapping[str, Any],
+    what: str,
+    sizes: Mapping[str, int],
+    bytes_per_weight: int,
+    *,
+    adapters_gb: float = 0.0,
+) -> None:
+    """Raises RunError if the weights among these files do not fit into a server.
+
+    Args:
+        adapters_gb: GB of the places for adapters beside them.
+    """
     # vLLM holds two bytes for each weight.
     stored = sum(size for file, size in sizes.items() if file.endswith(_WEIGHTS))
     weights_gb = stored * 2 / bytes_per_weight / 1e9
     room_gb = props["memory_gb"] * _FILLED - _CACHE_GB
-    if weights_gb > room_gb:
+    if weights_gb + adapters_gb > room_gb:
+        beside = f" and {adapters_gb:.1f} GB for adapters beside them" if adapters_gb else ""
         raise RunError(
-            f"{what} has {weights_gb:.1f} GB of weights, and the GPUs of a server have room for "
+            f"{what} has {weights_gb:.1f} GB of weights{beside}, and the GPUs of a server have room for "
             f"{room_gb:.1f}",
-            "give a server more GPUs",
+            "give a server more GPUs" + (", or take a run out of moreRuns" if adapters_gb else ""),
         )
 
 
-def _length(props: Mapping[str, Any], what: str, files: RunFiles, folder: str) -> int:
+def _length(props: Mapping[str, Any], what: str, config: Mapping[str, Any]) -> int:
     """Tokens of a request with its answer: the server's, or fewer if the model has fewer positions.
 
     Raises:
         RunError: If vLLM would not start with the model.
     """
-    config = _json(files, f"{folder}/config.json") or {}
     for reason, remedy in limits.problems_of_model(
         what, config, int(props["gpus"]), int(props["users_length"])
     ):
@@ -264,13 +317,18 @@ def _adapter(
         f"the base model of run {files.uri}",
         files.in_folder(base_folder.removesuffix("/model")),
     )
+    base_config = _json(base_files, "model/config.json") or {}
+    adapters = int(props["adapters"])
+    # Every place has the size of the largest rank, whose run finds here that they are too large.
+    adapters_gb = adapters * limits.adapter_gb(base_config, rank) if adapters > 1 else 0.0
+    _check_room(props, what, base_files.sizes("model"), bytes_per_weight=2, adapters_gb=adapters_gb)
     return {
         "folder": props["run"],
         "kind": "adapter",
         "base": model["name"],
         "base_folder": base_folder,
         "rank": rank,
-        "length": _length(props, what, base_files, "model"),
+        "length": _length(props, what, base_config),
         # A merged model has it among its own files.
         "template": _TEMPLATE if complete.get("own_template") else "",
     }
@@ -280,7 +338,7 @@ def _base_folder(props: Mapping[str, Any], files: RunFiles, name: str, commit: s
     """The folder in the bucket with the files of an adapter's base model, which the run has put there.
 
     Raises:
-        RunError: If it is not there, or too large for the server.
+        RunError: If it is not there.
     """
     if not _NAME.fullmatch(name) or (commit is not None and not _REVISION.fullmatch(commit)):
         raise ValueError("no name of a model, or no revision")
@@ -292,5 +350,4 @@ def _base_folder(props: Mapping[str, Any], files: RunFiles, name: str, commit: s
             f"the adapter of run {files.uri} has no base model beside it",
             f"copy it with `python -m finetune copy {name} {copied.uri} --revision {commit}`",
         )
-    _check_room(props, f"the base model of run {files.uri}", copied.sizes("model"), bytes_per_weight=2)
     return f"{folder}/model"

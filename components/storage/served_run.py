@@ -19,6 +19,8 @@ class ServedRunArgs(Args):
     project: str
     bucket: pulumi.Input[str]
     run: str
+    beside: str = ""
+    adapters: int = 1
     serve_not_good: bool
     memory_gb: int
     gpus: int
@@ -37,13 +39,14 @@ class ServedRun(Component[ServedRunArgs]):
     def _declare(self, name: str, args: ServedRunArgs) -> None:
         self.lookup = FinishedRun(f"{name}-run", vars(args), pulumi.ResourceOptions(parent=self))
 
-    def mounted_at(self, path: str) -> dict[str, Any]:
+    def mounted_at(self, path: str, volume: str = "run") -> dict[str, Any]:
         """Values for the holes of a manifest whose pods read the run's folder as files.
 
         The holes are `podAnnotations`, in the metadata, and the list items `mounts` and `volumes`.
 
         Args:
             path: The folder in the containers.
+            volume: Name of the volume in the pod.
         """
         options = pulumi.Output.concat(_MOUNT_OPTIONS, ",only-dir=", self.lookup.folder)
         attributes = {"bucketName": self.lookup.bucket, "mountOptions": options}
@@ -52,6 +55,6 @@ class ServedRun(Component[ServedRunArgs]):
         return {
             # With them GKE adds the sidecar to a pod.
             "podAnnotations": {"annotations": {"gke-gcsfuse/volumes": "true", **limits}},
-            "mounts": [{"name": "run", "mountPath": path, "readOnly": True}],
-            "volumes": [{"name": "run", "csi": csi}],
+            "mounts": [{"name": volume, "mountPath": path, "readOnly": True}],
+            "volumes": [{"name": volume, "csi": csi}],
         }

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     fields = dict(_field(text) for text in options.field)
     state = Backend(options.stack).now()
     server_of(state, options.stack)
-    form = chat.Form.read(state.outputs)
+    form = chat.Form.read(state.outputs, options.model)
     form = form.as_is() if options.as_is else form
     if form.texts and options.prompt is None:
         raise OperationError("the model was trained on plain texts, not on conversations: give a PROMPT")

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     require_client()
     state = Backend(options.stack).now()
     server_of(state, options.stack)
-    form = chat.Form.read(state.outputs)
+    form = chat.Form.read(state.outputs, options.model)
     clients = partial(clients_of, options.stack, state.project, options.endpoint)
     with connected(state, options.stack, clients, options.kubeconfig, options.url) as connection:
         model = chat.served_model(connection, options.model)

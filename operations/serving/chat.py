@@ -42,19 +42,23 @@ class Form:
     texts: bool = False
 
     @classmethod
-    def read(cls, outputs: Mapping[str, str]) -> "Form":
+    def read(cls, outputs: Mapping[str, str], model: str = "") -> "Form":
         """The form that the stack's output `questionForm` has. Without one, the text alone.
+
+        Args:
+            model: Name of a model of a server that has several. Its form is in the output `questionForms`.
 
         Raises:
             OperationError: When the output is something else.
         """
         try:
-            tree = json.loads(outputs.get("questionForm", "{}"))
+            forms = json.loads(outputs.get("questionForms", "{}"))
+            tree = forms.get(model) or json.loads(outputs.get("questionForm", "{}"))
             texts = bool(tree.get("texts"))
             return cls(system=tree.get("system") or "", prompt=tree.get("prompt") or "", texts=texts)
         except ODD_ANSWER:
             raise OperationError(
-                "the stack's output questionForm is no form of a question; pulumi up"
+                "the stack's outputs questionForm and questionForms are no form of a question; pulumi up"
             ) from None
 
     @property

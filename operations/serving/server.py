@@ -1,9 +1,9 @@
 """Finds the server of a stack's model in the engine's state. A scenario's name says nothing about it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any, Final
 
 from cloud.services.cloudrun import SERVICE
@@ -38,7 +38,7 @@ class PodServer:
     """A Deployment of servers.
 
     Args:
-        model: What it serves.
+        models: What it serves: one model, or several adapters.
         labels: Labels of its pods.
         port: Port on which a pod answers.
     """
@@ -47,7 +47,7 @@ class PodServer:
     namespace: str
     labels: Mapping[str, str]
     port: int
-    model: ServedModel = ServedModel()
+    models: Sequence[ServedModel] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,13 @@ class RunServer:
         id: `projects/P/locations/L/services/S`.
         url: Its address.
         is_internal: Whether only the project's networks reach it.
-        model: What it serves.
+        models: What it serves.
     """
 
     id: str
     url: str
     is_internal: bool = False
-    model: ServedModel = ServedModel()
+    models: Sequence[ServedModel] = ()
 
 
 def server_of(state: State, stack: str) -> PodServer | RunServer:
@@ -93,7 +93,7 @@ def servers(state: State) -> Iterator[PodServer | RunServer]:
                 id=resource.id,
                 url=str(resource.outputs.get("uri", "")),
                 is_internal=resource.inputs.get("ingress") == "INGRESS_TRAFFIC_INTERNAL_ONLY",
-                model=_served(words, template.get("volumes")),
+                models=_served(words, template.get("volumes")),
             )
     for resource in state.of_type(_DEPLOYMENT):
         if server := _deployed(resource):
@@ -113,7 +113,7 @@ def _deployed(resource: Resource) -> PodServer | None:
         namespace=namespace or "default",
         labels=(spec.get("selector") or {}).get("matchLabels") or {},
         port=int(ports[0]["containerPort"]),
-        model=_served(_words(container, "command", "args"), pod.get("volumes")),
+        models=_served(_words(container, "command", "args"), pod.get("volumes")),
     )
 
 
@@ -129,16 +129,27 @@ def _words(container: Mapping[str, Any], *keys: str) -> list[str]:
     return [str(word) for key in keys for word in container.get(key) or ()]
 
 
-def _served(words: list[str], volumes: Any) -> ServedModel:
-    """The model in a command, which is an adapter if the command has one, and the run that is mounted."""
-    bucket, run = next(filter(all, map(_mounted_run, volumes or ())), ("", ""))
+def _served(words: list[str], volumes: Any) -> list[ServedModel]:
+    """The model in a command, or its adapters, with the runs that are mounted in the same order."""
+    runs = [run for run in map(_mounted_run, volumes or ()) if all(run)] or [("", "")]
     path = words[words.index("serve") + 1] if "serve" in words[:-1] else ""
     options = [part for word in words for part in (word.split("=", 1) if word[:2] == "--" else [word])]
     values = dict(pairwise(options))
-    name = values.get("--served-model-name", path)
-    if "--lora-modules" in values:
-        name, _, path = values["--lora-modules"].partition("=")
-    return ServedModel(name=name, path=path, bucket=bucket, run=run)
+    adapters = _adapters(words) or [(values.get("--served-model-name", path), path)]
+    return [
+        ServedModel(name=name, path=folder, bucket=bucket, run=run)
+        for (name, folder), (bucket, run) in zip(adapters, runs, strict=False)
+    ]
+
+
+def _adapters(words: list[str]) -> list[tuple[str, str]]:
+    """Name and folder of the adapters in a command: the option has one or several, up to the next option."""
+    starts = [place for place, word in enumerate(words) if word.partition("=")[0] == "--lora-modules"]
+    if not starts:
+        return []
+    option, *rest = words[starts[-1] :]
+    listed = [option.partition("=")[2], *takewhile(lambda word: word[:2] != "--", rest)]
+    return [(name, folder) for name, _, folder in (word.partition("=") for word in listed) if folder]
 
 
 def _mounted_run(volume: Mapping[str, Any]) -> tuple[str, str]:

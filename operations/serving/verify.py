@@ -31,21 +31,25 @@ def run(options: argparse.Namespace) -> int:
         OperationError: When the server or the bucket does not answer.
     """
     state = Backend(options.stack).now()
-    model = server_of(state, options.stack).model
-    if not model.run:
+    models = [model for model in server_of(state, options.stack).models if model.run]
+    if not models:
         raise OperationError(
             f"not asked: stack {options.stack} serves a model of the Hub, and no run that could keep a check"
         )
     clients = clients_of(options.stack, state.project, options.endpoint)
-    check = Check.read(model, clients)
+    checks = [Check.read(model, clients) for model in models]
     with connected(state, options.stack, lambda: clients, options.kubeconfig, options.url) as connection:
-        findings = list(verdicts(connection, model, check))
+        findings = [
+            finding
+            for model, check in zip(models, checks, strict=True)
+            for finding in verdicts(connection, model, check)
+        ]
     if options.json:
         print(as_json(findings, stack=options.stack))
     else:
         console = Console(width=None if sys.stdout.isatty() else 110)
         rows = ((finding.topic, finding.level, finding.what, finding.remedy) for finding in findings)
-        title = f"verify of {options.stack}, which serves {check.uri}"
+        title = f"verify of {options.stack}, which serves {', '.join(check.uri for check in checks)}"
         show(rows, title, console, "check", "found", "what to do", colours=COLOURS)
     levels = {finding.level for finding in findings}
     return exit_status(Level.PROBLEM in levels, Level.UNKNOWN in levels)

@@ -1,12 +1,15 @@
 """The files of finished training runs in the fake Cloud Storage, for stacks that serve one."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-# The setting that names a run of another stack.
+# The setting that names a run of another stack, and the one with more runs for the same servers.
 SETTING: Final = "servedRun"
+_MORE: Final = "moreRuns"
+_BASE, _COMMIT = "google/gemma-3-4b-it", "0" * 40
 
 
 def path_of(address: object) -> Path:
@@ -15,15 +18,20 @@ def path_of(address: object) -> Path:
 
 
 def write_served_run(settings: Mapping[str, Any], buckets: Path) -> None:
-    """Writes the run that a stack's settings name into the folder of all buckets.
+    """Writes the runs that a stack's settings name into the folder of all buckets.
+
+    With several runs each is an adapter, because servers have several runs only as adapters of one model.
 
     Args:
         settings: Values by full key.
         buckets: The folder that `Buckets` serves.
     """
-    for key, value in settings.items():
-        if key.endswith(f":{SETTING}"):
-            write_run(buckets / path_of(value))
+    own = {key.rpartition(":")[2]: value for key, value in settings.items()}
+    more = own.get(_MORE) or []
+    more = json.loads(more) if isinstance(more, str) else more
+    write = write_adapter if more else write_run
+    for address in filter(None, (own.get(SETTING), *more)):
+        write(buckets / path_of(address))
 
 
 def write_run(
@@ -43,10 +51,29 @@ def write_run(
     with (model / "model.safetensors").open("wb") as weights:
         weights.truncate(int(gigabytes * 1e9))
     recipe = {
-        "model": {"name": "google/gemma-3-4b-it", "quantization": "none"},
+        "model": {"name": _BASE, "quantization": "none"},
         "lora": {"rank": 16},
         "data": {"system": "Answer with a query.", "prompt": "{schema}\n{question}"},
     }
-    (folder / "run.json").write_text(json.dumps({"recipe": recipe, "commits": {"model": "0" * 40}}))
+    (folder / "run.json").write_text(json.dumps({"recipe": recipe, "commits": {"model": _COMMIT}}))
     sizes = {file.name: file.stat().st_size for file in sorted(model.iterdir())}
     (folder / "COMPLETE.json").write_text(json.dumps({"model": sizes, **complete}))
+
+
+def write_adapter(folder: Path, *, base_gb: float = 8.6) -> None:
+    """Writes the files of a finished run that has published only its adapter, and its base model beside it.
+
+    Args:
+        folder: The run's folder.
+        base_gb: Size of the base model's weights.
+    """
+    write_run(folder)
+    shutil.rmtree(folder / "model")
+    adapter, base = folder / "adapter", folder.parent / "weights" / _BASE / _COMMIT
+    for path in (adapter, base / "model"):
+        path.mkdir(parents=True, exist_ok=True)
+    with (base / "model/model.safetensors").open("wb") as weights:
+        weights.truncate(int(base_gb * 1e9))
+    (base / "COMPLETE.json").write_text("{}")
+    (adapter / "adapter_model.safetensors").write_text("0123")
+    (folder / "COMPLETE.json").write_text(json.dumps({"adapter": {"adapter_model.safetensors": 4}}))

@@ -242,7 +242,7 @@ def _server(
         own_run = declare_served_run(
             stack.project, settings.serving, bucket.bucket_name, folder, gpus=GPUS_PER_POD, keep=True
         )
-        values = values_of(own_run, settings.serving, GPUS_PER_POD)
+        values = values_of([own_run], settings.serving, GPUS_PER_POD)
     else:
         name, _, revision = settings.serving_model.partition("@")
         model = HubModel(name=name, revision=revision)

@@ -14,12 +14,18 @@ from stacks.nodes.job_nodes import JobNodes
 from stacks.nodes.l4 import DRIVER, pod_size, require_l4
 from stacks.platform import WORKLOADS, StackContext, gke_platform
 from stacks.serving import questions, vllm
-from stacks.serving.served_run import declare_served_run, values_of
+from stacks.serving.served_run import declare_served_runs, served_name, values_of
 from stacks.settings import CapacityList, Cluster, ConfigModel, Hint, Project, rule
 
 # A pod takes its CPU, memory and disk from the machine with 12 CPUs for each L4. Its 48 GB for each are twice
 # those of the GPU, because the weights go through memory.
 _CPUS_PER_GPU: Final = 12
+
+
+# Address of a run's folder.
+_RUN: Final = r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9][\w.-]*)+$"
+# Adapters beside the first. A place for an adapter of rank 64 takes 0.2 GB beside a model of 4B.
+_MOST_RUNS: Final = 7
 
 
 class Settings(ConfigModel):
@@ -29,10 +35,19 @@ class Settings(ConfigModel):
     served_run: Annotated[
         str, Hint(values="gs://BUCKET/FOLDER", fake="gs://rehearsal-runs/gemma-3-4b-sql-0a1b2c3d")
     ] = Field(
-        pattern=r"^gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9][\w.-]*)+$",
+        pattern=_RUN,
         examples=["gs://BUCKET/RUN"],
         description="Folder of the finished run that is served. The output `serveRun` of the stack that "
         "trained it sets this value.",
+    )
+    more_runs: Annotated[
+        tuple[Annotated[str, Field(pattern=_RUN)], ...],
+        Hint(values='a list of at most 7 folders such as ["gs://BUCKET/OTHER_RUN"]'),
+    ] = Field(
+        (),
+        max_length=_MOST_RUNS,
+        description="More finished runs whose adapters the same servers have, each under its own name. They "
+        "are in the bucket of `servedRun`, and trained on the same base model.",
     )
     gpus: Annotated[int, Hint(values="1, 2, 4 or 8")] = Field(
         1, ge=1, le=8, description="Number of L4 of a server. vLLM spreads the model over them."
@@ -54,6 +69,21 @@ class Settings(ConfigModel):
         if self.gpus not in counts:
             raise ValueError(f"no machine has {self.gpus} L4; choose one of {', '.join(map(str, counts))}")
 
+    @rule("moreRuns")
+    def _runs_share_a_bucket_and_no_name(self) -> None:
+        bucket = self.served_run.split("/")[2]
+        for run in self.more_runs:
+            if run.split("/")[2] != bucket:
+                raise ValueError(f"{run} is not in the bucket of servedRun, gs://{bucket}; copy it there")
+        folders = [_folder(run) for run in (self.served_run, *self.more_runs)]
+        for folder in folders:
+            name = served_name(folder)
+            if [served_name(other) for other in folders].count(name) > 1:
+                raise ValueError(
+                    f"two runs would answer to the name {name}, which is that of a run without its digest; "
+                    "remove one"
+                )
+
     @rule("capacity.minutes", when_set=True)
     def _minutes_have_an_effect(self) -> None:
         # The pod of a server needs no other node, so GKE goes on at once where it has no machine.
@@ -67,13 +97,20 @@ class Settings(ConfigModel):
         )
 
 
+def _folder(address: str) -> str:
+    """The folder of a run in its bucket."""
+    return address.removeprefix("gs://").partition("/")[2]
+
+
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands for the operator."""
-    bucket_name, _, folder = settings.served_run.removeprefix("gs://").partition("/")
-    run = declare_served_run(
-        settings.project, settings.serving, bucket_name, folder, gpus=settings.gpus, keep=False
+    bucket_name, folder = settings.served_run.split("/")[2], _folder(settings.served_run)
+    more_folders = [_folder(run) for run in settings.more_runs]
+    runs = declare_served_runs(
+        settings.project, settings.serving, bucket_name, [folder, *more_folders], gpus=settings.gpus
     )
-    stack = StackContext(settings.project, depends_on=[run.lookup])
+    lookups = {name: run.lookup for name, run in runs.items()}
+    stack = StackContext(settings.project, depends_on=[*lookups.values()])
     image = settings.serving.server_image(settings.project)
     platform = gke_platform(
         stack,
@@ -91,7 +128,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             writers={},
             readers={"serving": platform.account},
             # The base model of an adapter lies beside the runs.
-            more_folders=[f"{folder.rpartition('/')[0]}/weights".lstrip("/")],
+            more_folders=[f"{folder.rpartition('/')[0]}/weights".lstrip("/"), *more_folders],
         ),
     )
     machine = G2_MACHINES[f"g2-standard-{_CPUS_PER_GPU * settings.gpus}"]
@@ -111,7 +148,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 "nodeSelector": placement.selector,
                 "size": pod_size(machine, settings.gpus),
                 "image": image.uri,
-                **values_of(run, settings.serving, settings.gpus),
+                **values_of([*runs.values()], settings.serving, settings.gpus),
             },
             replicas=settings.serving_replicas,
             patch=placement.patch,
@@ -122,5 +159,5 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         "connect": platform.cluster.connect,
         **gke_monitoring(stack, platform, [*GPUS, "serving"], servers=server.pod_labels),
         **server.commands(),
-        **questions.outputs_of_run(run.lookup),
+        **questions.outputs_of_runs(lookups),
     }

@@ -34,14 +34,26 @@ def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
     }
 
 
-def outputs_of_run(run: FinishedRun) -> dict[str, pulumi.Input[str]]:
-    """The same for the model of a run that another stack has trained."""
-    form: Any = pulumi.Output.all(system=run.system, prompt=run.prompt, texts=run.texts)
+def outputs_of_runs(runs: Mapping[str, FinishedRun]) -> dict[str, pulumi.Input[str]]:
+    """The same for the models of runs that other stacks have trained.
+
+    Args:
+        runs: By the names to which the models answer. A question without a name goes to the first.
+    """
+    form, *_ = (_form_of(run) for run in runs.values())
+    forms: Any = pulumi.Output.all(**{name: _form_of(run) for name, run in runs.items()})
+    # Each of several models is asked in a form of its own.
+    several = {"questionForms": forms.apply(json.dumps)} if len(runs) > 1 else {}
     return {
         "ask": form.apply(lambda form: _command_in(form, _EXAMPLE if form["prompt"] else _QUESTION)),
         "questionForm": form.apply(json.dumps),
+        **several,
         "verify": _command("verify"),
     }
+
+
+def _form_of(run: FinishedRun) -> Any:
+    return pulumi.Output.all(system=run.system, prompt=run.prompt, texts=run.texts)
 
 
 def _command_in(form: Mapping[str, Any], question: str) -> str:

@@ -1,13 +1,15 @@
 """The served run behind vLLM on GKE: how it is looked up, mounted and named."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypedDict
 
 import pulumi
 
 from cloud.machines import L4
-from components.finished_run.limits import RANKS
+from components.finished_run import FinishedRun
+from components.finished_run.limits import kernel_rank
 from components.storage.bucket import Storage
 from components.storage.served_run import ServedRun, ServedRunArgs
 from stacks.serving import vllm
@@ -27,6 +29,8 @@ def declare_served_run(
     *,
     gpus: int,
     keep: bool,
+    beside: str = "",
+    adapters: int = 1,
 ) -> ServedRun:
     """Declares the run that is served.
 
@@ -35,13 +39,18 @@ def declare_served_run(
         folder: The run's folder in it.
         gpus: Number of L4 that a server has.
         keep: See `FinishedRun`.
+        beside: See `FinishedRun`.
+        adapters: See `FinishedRun`.
     """
+    name = f"{project.scenario}-{served_name(folder)}" if beside else project.scenario
     return ServedRun(
-        project.scenario,
+        name,
         ServedRunArgs(
             project=project.project,
             bucket=bucket,
             run=folder,
+            beside=beside,
+            adapters=adapters,
             serve_not_good=serving.serve_not_good,
             memory_gb=gpus * L4.memory_gb,
             gpus=gpus,
@@ -50,6 +59,27 @@ def declare_served_run(
             keep=keep,
         ),
     )
+
+
+def declare_served_runs(
+    project: Project, serving: vllm.Vllm, bucket: str, folders: Sequence[str], *, gpus: int
+) -> dict[str, ServedRun]:
+    """Declares runs whose adapters are on the same servers, or the only run that is served.
+
+    Args:
+        bucket: Name of the bucket.
+        folders: The runs' folders in it.
+        gpus: Number of L4 that a server has.
+
+    Returns:
+        The runs in the same order, by the names to which their models answer.
+    """
+    first, *others = folders
+    declare = partial(declare_served_run, gpus=gpus, keep=False, adapters=len(folders))
+    runs = {served_name(first): declare(project, serving, bucket, first)}
+    return runs | {
+        served_name(other): declare(project, serving, bucket, other, beside=first) for other in others
+    }
 
 
 def command_to_serve(project: Project, bucket: Storage, run: str) -> pulumi.Output[str]:
@@ -67,35 +97,76 @@ def served_name(folder: str) -> str:
     return _DIGEST.sub("", folder.rpartition("/")[2])
 
 
-def values_of(run: ServedRun, serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
+def values_of(runs: Sequence[ServedRun], serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
     """Values for the holes of `workloads/vllm/serving.yaml` that depend on what is served.
 
     Args:
+        runs: The run, or several runs whose adapters are on the same servers.
         gpus: Number of GPUs of a server.
     """
-    lookup = run.lookup
+    first, *others = runs
+    mounted = [first.mounted_at(vllm.RUN_FOLDER)]
+    for number, other in enumerate(others, 2):
+        mounted.append(other.mounted_at(_path_of(number), f"run-{number}"))
 
-    def command(results: list[Any]) -> list[str]:
-        *model, pictures, length = results
-        own = [*_arguments(*model), *vllm.contents(pictures=pictures)]
-        return serving.arguments_of_vllm(*own, *vllm.gke_arguments(gpus, int(length)))
+    def command(models: list[Model]) -> list[str]:
+        own = [*_arguments(models), *vllm.contents(pictures=models[0]["pictures"])]
+        return serving.arguments_of_vllm(*own, *vllm.gke_arguments(gpus, int(models[0]["length"])))
 
-    place = (lookup.bucket, lookup.folder, lookup.kind)
-    adapter = (lookup.base, lookup.base_folder, lookup.rank, lookup.template)
-    arguments = pulumi.Output.all(*place, *adapter, lookup.pictures, lookup.length).apply(command)
-    return {"arguments": arguments, **run.mounted_at(vllm.RUN_FOLDER)}
+    models: Any = pulumi.Output.all(*(_model(run.lookup) for run in runs))
+    return {
+        "arguments": models.apply(command),
+        "podAnnotations": mounted[0]["podAnnotations"],
+        "mounts": [mount for values in mounted for mount in values["mounts"]],
+        "volumes": [volume for values in mounted for volume in values["volumes"]],
+    }
 
 
-def _arguments(
-    bucket: str, folder: str, kind: str, base: str, base_folder: str, rank: int, template: str
-) -> list[str]:
-    """The model of a run for `vllm serve`: its path, or the base model in the bucket with the adapter."""
-    name, path = served_name(folder), f"{vllm.RUN_FOLDER}/{kind}"
+class Model(TypedDict):
+    """What a look-up has found of a run: see `FinishedRun`."""
+
+    bucket: str
+    folder: str
+    kind: str
+    base: str
+    base_folder: str
+    rank: int
+    template: str
+    pictures: bool
+    length: int
+
+
+def _model(lookup: FinishedRun) -> pulumi.Output[Any]:
+    return pulumi.Output.all(**{name: getattr(lookup, name) for name in Model.__annotations__})
+
+
+def _path_of(number: int) -> str:
+    """The folder of a run in the containers. The first run's has no number."""
+    return vllm.RUN_FOLDER if number == 1 else f"{vllm.RUN_FOLDER}-{number}"
+
+
+def _arguments(models: Sequence[Model]) -> list[str]:
+    """The models of runs for `vllm serve`: the path of one, or the base model in the bucket with adapters."""
+    first, path = models[0], f"{vllm.RUN_FOLDER}/{models[0]['kind']}"
     # MaxText exports float32, which vLLM then stores as bf16.
     precision = "--dtype=bfloat16"
-    if not base:
+    if not first["base"]:
+        name = served_name(first["folder"])
         return [path, vllm.SAFETENSORS, f"--served-model-name={name}", precision]
-    kernel = next((size for size in RANKS if size >= rank), rank)
-    asked = [f"--chat-template={path}/{template}"] if template else []
-    adapter = ["--enable-lora", f"--lora-modules={name}={path}", f"--max-lora-rank={kernel}"]
-    return [*vllm.streamed(f"gs://{bucket}/{base_folder}", base), precision, *adapter, *asked]
+    adapters = [
+        f"{served_name(model['folder'])}={_path_of(number)}/{model['kind']}"
+        for number, model in enumerate(models, 1)
+    ]
+    rank = max(int(model["rank"]) for model in models)
+    asked = [f"--chat-template={path}/{first['template']}"] if first["template"] else []
+    base = vllm.streamed(f"gs://{first['bucket']}/{first['base_folder']}", first["base"])
+    lora = ["--enable-lora", *_lora_modules(adapters), f"--max-lora-rank={kernel_rank(rank)}"]
+    return [*base, precision, *lora, *asked]
+
+
+def _lora_modules(adapters: Sequence[str]) -> list[str]:
+    """The option of vLLM with all adapters. Each has a place, so that none is read again for a request."""
+    if len(adapters) == 1:
+        return [f"--lora-modules={adapters[0]}"]
+    places = len(adapters)
+    return ["--lora-modules", *adapters, f"--max-loras={places}", f"--max-cpu-loras={places}"]

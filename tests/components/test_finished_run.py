@@ -1,7 +1,6 @@
 """Whether a run is served: its files in a bucket, read from a server that follows Cloud Storage's API."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,65 +9,9 @@ import pytest
 from cloud.credentials import NO_SETTINGS
 from components.base.once import OnceError, _message_or_traceback
 from components.finished_run import FinishedRunProvider
-from components.finished_run.lookup import look_up
 from rehearsal.fakes.finished_run import write_run
 from rehearsal.stand_ins.bucket import Buckets, Fault
-from tests.components.fake_clock import FakeClock
-
-RUN = "mine/emoji-0a1b2c3d"
-PROPS = {
-    "project": "my-project",
-    "bucket": "runs",
-    "run": RUN,
-    "serve_not_good": False,
-    "memory_gb": 24,
-    "gpus": 1,
-    "max_length": 8192,
-    "users_length": 0,
-}
-
-
-@pytest.fixture
-def buckets(tmp_path: Path) -> Iterator[Buckets]:
-    (tmp_path / "runs").mkdir()
-    with Buckets(tmp_path) as buckets:
-        yield buckets
-
-
-@pytest.fixture
-def run(buckets: Buckets) -> Path:
-    """A finished run with a model of 2 GB."""
-    folder = buckets.folder / "runs" / RUN
-    write_run(folder)
-    return folder
-
-
-def look(buckets: Buckets, **props: Any) -> dict[str, Any]:
-    (endpoint,) = buckets.configuration.values()
-    return look_up({**PROPS, **props}, endpoint, NO_SETTINGS, FakeClock())
-
-
-def refusal(buckets: Buckets, **props: Any) -> str:
-    with pytest.raises(OnceError) as refused:
-        look(buckets, **props)
-    text = str(refused.value)
-    assert "\n" not in text and f"gs://{PROPS['bucket']}/" in text
-    return text
-
-
-def publish_adapter(run: Path, *, base_gb: float = 8.6, **model: Any) -> None:
-    """Makes of the run one that published only its adapter, with its base model beside the runs."""
-    base = run.parent / "weights/google/gemma-3-4b-it" / ("0" * 40)
-    (base / "model").mkdir(parents=True)
-    with (base / "model/model.safetensors").open("wb") as weights:
-        weights.truncate(int(base_gb * 1e9))
-    (base / "COMPLETE.json").write_text("{}")
-    (run / "adapter").mkdir()
-    (run / "adapter/adapter_model.safetensors").write_text("0123")
-    (run / "COMPLETE.json").write_text(json.dumps({"adapter": {"adapter_model.safetensors": 4}}))
-    record = json.loads((run / "run.json").read_text())
-    record["recipe"]["model"] |= model
-    (run / "run.json").write_text(json.dumps(record))
+from tests.components.runs_in_a_bucket import PROPS, RUN, configure, look, publish_adapter, refusal
 
 
 def test_a_finished_run_is_served_by_its_merged_model(buckets: Buckets, run: Path) -> None:
@@ -131,11 +74,6 @@ def test_an_adapter_without_its_base_is_refused_with_the_command_that_copies_it(
 def test_an_adapter_whose_base_does_not_fit_is_refused(buckets: Buckets, run: Path) -> None:
     publish_adapter(run, base_gb=24.4)
     assert f"the base model of run gs://runs/{RUN} has 24.4 GB of weights" in refusal(buckets)
-
-
-def configure(folder: Path, **config: Any) -> None:
-    """Gives a model a configuration. The published sizes follow."""
-    (folder / "config.json").write_text(json.dumps(config))
 
 
 def configure_model(run: Path, **config: Any) -> None:

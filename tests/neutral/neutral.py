@@ -107,7 +107,7 @@ def _server(
     if settings.served_run:
         bucket, _, folder = settings.served_run.removeprefix("gs://").partition("/")
         run = declare_served_run(settings.project, serving, bucket, folder, gpus=MACHINE.count, keep=False)
-        served = values_of(run, serving, MACHINE.count)
+        served = values_of([run], serving, MACHINE.count)
     return ModelServer(
         stack.name,
         ModelServerArgs(

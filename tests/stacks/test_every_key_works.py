@@ -60,6 +60,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "internalRanges": ("20.0.0.0/16",),
     "invokers": ("user:me@example.com",),
     "kmsKey": tuple(f"projects/keys/locations/{region}/keyRings/llm/cryptoKeys/mine" for region in REGIONS),
+    "moreRuns": ('["gs://rehearsal-runs/another-4567cdef"]',),
     "ownNetwork.machines": ("172.20.0.0/20",),
     "ownNetwork.pods": ("100.64.0.0/14",),
     "ownNetwork.services": ("172.20.16.0/20",),

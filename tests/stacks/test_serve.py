@@ -116,6 +116,51 @@ def test_the_model_is_asked_in_the_form_of_the_rows_that_its_run_was_trained_on(
         assert "--field=schema=SCHEMA" in outputs["ask"] and "--field=question" not in outputs["ask"]
 
 
+EMOJI = "rehearsal-runs/gemma-3-1b-emoji-4567cdef"
+
+
+def test_adapters_of_several_runs_are_on_the_same_servers_each_under_its_name() -> None:
+    with Rehearsal("serve", {"moreRuns": f'["gs://{EMOJI}"]'}) as rehearsal:
+        rehearsal.up()
+        words = arguments(rehearsal)
+        start = words.index("--lora-modules")
+        assert words[start + 1 : start + 3] == [
+            "gemma-3-4b-sql=/run-of-the-job/adapter",
+            "gemma-3-1b-emoji=/run-of-the-job-2/adapter",
+        ]
+        pod = server(rehearsal)["template"]["spec"]
+        places = {mount["name"]: mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+        folders = {
+            places[volume["name"]]: volume["csi"]["volumeAttributes"]["mountOptions"].rpartition("=")[2]
+            for volume in pod["volumes"]
+            if "csi" in volume
+        }
+        assert folders == {
+            "/run-of-the-job": FOLDER.partition("/")[2],
+            "/run-of-the-job-2": EMOJI.partition("/")[2],
+        }
+        outputs = plans.outputs(rehearsal)
+        expected = Form(system="Answer with a query.", prompt="{schema}\n{question}")
+        assert Form.read(outputs, "gemma-3-1b-emoji") == expected == Form.read(outputs)
+        assert rehearsal.preview().changed == 0
+        # Without the run in the list, the servers have the first one alone, and nobody waits for a gap.
+        rehearsal.configure({})
+        rehearsal.up()
+        assert "--max-loras=2" not in arguments(rehearsal)
+        assert server(rehearsal)["strategy"]["rollingUpdate"]["maxSurge"] == 1
+
+
+def test_a_run_that_cannot_share_the_servers_changes_none() -> None:
+    with Rehearsal("serve") as rehearsal:
+        rehearsal.up()
+        before = arguments(rehearsal)
+        write_run(run_in(rehearsal, EMOJI))
+        rehearsal.configure({"moreRuns": f'["gs://{EMOJI}"]'})
+        with pytest.raises(RehearsalError, match="has a merged model, and a server has several"):
+            rehearsal.up()
+        assert arguments(rehearsal) == before
+
+
 def test_an_update_to_an_unfinished_run_fails_and_changes_no_server() -> None:
     with Rehearsal("serve") as rehearsal:
         rehearsal.up()
@@ -149,6 +194,15 @@ def test_a_stack_that_trains_prints_the_command_that_serves_its_run(
         ("region", "us-east5", "us-east5 has no zone with L4 GPUs"),
         ("servedRun", "gs://only-a-bucket", "gs://BUCKET/FOLDER"),
         ("servedRun", "my-run", "gs://BUCKET/FOLDER"),
+        ("moreRuns", '["my-run"]', "gs://BUCKET/OTHER_RUN"),
+        (
+            "moreRuns",
+            '["gs://elsewhere/emoji-4567cdef"]',
+            "is not in the bucket of servedRun, gs://rehearsal",
+        ),
+        ("moreRuns", f'["gs://{NEWER}"]', "two runs would answer to the name gemma-3-4b-sql"),
+        ("moreRuns", f'["gs://{FOLDER}"]', "two runs would answer to the name gemma-3-4b-sql"),
+        ("moreRuns", str([f"gs://rehearsal-runs/r{n}" for n in range(8)]).replace("'", '"'), "at most 7"),
     ],
 )
 def test_bad_input_is_refused_with_what_to_choose(key: str, value: str, reason: str) -> None:

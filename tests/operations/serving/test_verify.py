@@ -1,7 +1,7 @@
 """`python -m operations verify`, as it is typed, against a server of models and a bucket on loopback."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,14 @@ def keep(buckets: Buckets, check: Any) -> None:
     (buckets.folder / RUN / "check.json").write_text(json.dumps(check))
 
 
-def service(address: str, *words: str, folder: str = RUN) -> State:
-    """The state of a stack whose service starts vLLM with these words, and mounts a run's folder."""
-    bucket, _, run = folder.partition("/")
-    volume = {"gcs": {"bucket": bucket, "mountOptions": [f"only-dir={run}", "implicit-dirs"]}}
+def service(address: str, *words: str, folders: Sequence[str] = (RUN,)) -> State:
+    """The state of a stack whose service starts vLLM with these words, and mounts the folders of runs."""
+    volumes = []
+    for folder in folders:
+        bucket, _, run = folder.partition("/")
+        volumes.append({"gcs": {"bucket": bucket, "mountOptions": [f"only-dir={run}", "implicit-dirs"]}})
     container = {"commands": ["vllm", "serve", *words]}
-    inputs = {"template": {"containers": [container], "volumes": [volume] if run else []}}
+    inputs = {"template": {"containers": [container], "volumes": volumes}}
     name = "projects/a-project/locations/us-central1/services/serving"
     outputs = {"uri": address, "project": "a-project"}
     return State(resources=(Resource(type=SERVICE.type, id=name, inputs=inputs, outputs=outputs),))
@@ -222,7 +224,7 @@ def test_a_run_without_a_check_is_not_asked(
 def test_a_model_of_the_hub_is_not_asked(
     command: Command, merged: tuple[str, ...], state: Callable[[State], None], good: ModelServer
 ) -> None:
-    state(service(good.address, "google/gemma-3-12b-it", folder=""))
+    state(service(good.address, "google/gemma-3-12b-it", folders=()))
     status, _, error = command("verify", *merged)
     assert status == 2
     assert "not asked: stack mine serves a model of the Hub" in error
@@ -258,9 +260,31 @@ def test_the_table_names_stack_and_run(command: Command, merged: tuple[str, ...]
 
 
 def test_the_run_is_the_one_that_a_server_mounts(neutral: PastStack, neutral_run: PastStack) -> None:
-    assert server_of(neutral.alive, "neutral").model.run == ""
-    model = server_of(neutral_run.alive, "neutral-run").model
+    assert [model.run for model in server_of(neutral.alive, "neutral").models] == [""]
+    (model,) = server_of(neutral_run.alive, "neutral-run").models
     assert (model.path, model.run) == ("/run-of-the-job", "neutral-run-0a1b2c3d")
+
+
+def test_each_of_several_adapters_is_compared_with_its_own_run(
+    command: Command, state: Callable[[State], None], good: ModelServer, buckets: Buckets
+) -> None:
+    two = "a-bucket/sql-4567cdef"
+    (buckets.folder / two).mkdir()
+    (buckets.folder / two / "check.json").write_text(json.dumps(KEPT))
+    words = ("gs://a-bucket/weights/gemma/model", "--served-model-name=gemma", "--enable-lora")
+    modules = ("--lora-modules", "emoji=/run-of-the-job/adapter", "sql=/run-of-the-job/adapter")
+    state(service(good.address, *words, *modules, "--max-loras=2", folders=(RUN, two)))
+    good.models, good.root = {"gemma": None, "emoji": "gemma", "sql": "gemma"}, "/run-of-the-job/adapter"
+    trained = good.logprob
+    good.logprob = lambda name, token: trained(name, token) - {"gemma": 1, "sql": 2}.get(name, 0)
+    status, out, _ = command("verify", "--stack", "mine", "--endpoint", buckets.address, "--json")
+    findings = [(item["topic"], item["level"], item["what"]) for item in json.loads(out)["findings"]]
+    same = [(level, what.partition(": they")[0]) for topic, level, what in findings if topic == "same"]
+    assert same == [
+        ("ok", "emoji gives what the run has kept"),
+        ("problem", f"sql is another model than gs://{two} has published"),
+    ]
+    assert status == 1
 
 
 def test_the_run_is_found_in_a_pod(state: Callable[[State], None]) -> None:
@@ -284,7 +308,7 @@ def test_the_run_is_found_in_a_pod(state: Callable[[State], None]) -> None:
         outputs={},
     )
     cluster = Resource(type="gcp:container/cluster:Cluster", id="c", outputs={"project": "p"})
-    served = server_of(State(resources=(cluster, deployment)), "mine").model
+    (served,) = server_of(State(resources=(cluster, deployment)), "mine").models
     assert served == ServedModel(
         name="sql", path="/run-of-the-job/adapter", bucket="a-bucket", run="runs/sql-0a1b2c3d"
     )
