@@ -1,6 +1,5 @@
 """Reads from a bucket whether a training run is finished, and what a server must know about it."""
 
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -8,6 +7,7 @@ from copy import copy
 from typing import Any, Final, Protocol
 
 from cloud.credentials import CredentialSettings
+from components.base.bounded_json import parse
 from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
 from components.base.clock import Clock, Interrupted
 from components.base.once import OnceError
@@ -42,8 +42,9 @@ class RunError(OnceError):
     """
 
     def __init__(self, reason: str, remedy: str) -> None:
-        self.reason, self.remedy = reason, remedy
-        super().__init__(f"{reason}: {remedy}")
+        # A run's own words may have several lines.
+        self.reason, self.remedy = " ".join(reason.split()), remedy
+        super().__init__(f"{self.reason}: {remedy}")
 
 
 class RunFiles(Protocol):
@@ -173,8 +174,8 @@ def _json(files: RunFiles, name: str) -> dict[str, Any] | None:
     if content is None:
         return None
     try:
-        tree = json.loads(content)
-    except (ValueError, RecursionError):
+        tree = parse(content)
+    except ValueError:
         tree = None
     if not isinstance(tree, dict):
         raise RunError(f"{files.uri}/{name} is no JSON object", "name another run")
@@ -310,6 +311,8 @@ def _adapter(
     config = _json(files, "adapter/adapter_config.json") or {}
     # A run that began with another run's adapter has its rank.
     rank = int(config.get("r") or recipe["lora"]["rank"])
+    if rank < 1:
+        raise ValueError("no rank")
     for reason, remedy in limits.problems_of_adapter(f"the adapter of run {files.uri}", config, rank):
         raise RunError(reason, remedy)
     base_folder = _base_folder(props, files, model["name"], commits.get("model") or model.get("revision"))

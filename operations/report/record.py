@@ -1,10 +1,10 @@
 """Reads what the report shows of a run: its log, its last answers, and how it was started."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from components.base.bounded_json import parse
 from operations.errors import ODD_ANSWER, OperationError
 from operations.status.metrics import Progress, lines_of, read_run
 from operations.status.run_files import RunFiles
@@ -59,7 +59,7 @@ def read(files: RunFiles) -> RunRecord:
     if not progress:
         raise OperationError(f"run {files.run} has no step in its log yet; try again when it trains")
     try:
-        record = dict(json.loads(files.read(_RECORD) or b"{}"))
+        record = dict(parse(files.read(_RECORD) or b"{}"))
         recipe = dict(record.pop("recipe", None) or {})
     except ODD_ANSWER:
         raise OperationError(f"{files.run}/{_RECORD} is not what the training writes") from None
@@ -75,7 +75,7 @@ def read(files: RunFiles) -> RunRecord:
 def _answers(files: RunFiles) -> tuple[Answer, ...]:
     rows = (files.read(_ANSWERS) or b"").splitlines()[:_MOST_ANSWERS]
     try:
-        return tuple(_answer(json.loads(row)) for row in rows)
+        return tuple(_answer(parse(row)) for row in rows)
     except ODD_ANSWER:
         raise OperationError(f"{files.run}/{_ANSWERS} is not what the training writes") from None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
+from components.base.bounded_json import parse
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
 from operations.google.clients import Clients
@@ -67,7 +68,7 @@ class Check:
         if content is None:
             return cls(uri=uri)
         try:
-            tree = json.loads(content)
+            tree = parse(content)
             names = Row.__dataclass_fields__
             rows = [Row(**{name: row[name] for name in names}) for row in tree["rows"]]
             if not all(row.prompt and len(row.reply) == len(row.logprobs) for row in rows):

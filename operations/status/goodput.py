@@ -1,11 +1,11 @@
 """How much of a run's time went into steps that are kept, from the run's own records."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from components.base.bounded_json import parse
 from operations.errors import ODD_ANSWER, OperationError
 from operations.status.run_files import RunFiles
 
@@ -13,6 +13,8 @@ from operations.status.run_files import RunFiles
 _TIME: Final = "time.json"
 # How the run was started (finetune/storage/checkpoint.py, maxtext_driver/run_folder.py in workloads/).
 _RECORD: Final = "run.json"
+# More than any run has.
+_MOST_ACCELERATORS: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,8 @@ def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | No
     # A worker of MaxText is a host of a TPU slice.
     if topology := record.get("topology"):
         accelerators = math.prod(map(int, str(topology).split("x")))
+    if not 0 < accelerators <= _MOST_ACCELERATORS:
+        raise ValueError("no number of accelerators")
     # The time is written once a minute.
     return Goodput(kept_seconds=kept, trained_seconds=max(trained, kept), accelerators=accelerators)
 
@@ -85,6 +89,6 @@ def trained_seconds(files: RunFiles) -> float:
 
 def _json(files: RunFiles, name: str) -> dict[str, Any]:
     try:
-        return dict(json.loads(files.read(name) or b"{}"))
+        return dict(parse(files.read(name) or b"{}"))
     except ODD_ANSWER:
         raise OperationError(f"{files.run}/{name} is not what the training writes") from None

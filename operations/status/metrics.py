@@ -1,6 +1,5 @@
 """Reads the log of a training run: `metrics.jsonl` in its folder (workloads/finetune/run/metrics.py)."""
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from components.base.bounded_json import parse
 from operations.errors import ODD_ANSWER, OperationError
 from operations.google.clients import Clients
 from operations.status import goodput
@@ -123,7 +123,7 @@ def read_run(files: RunFiles) -> Progress | None:
         return None
     complete = files.read(_COMPLETE)
     try:
-        not_good = str(json.loads(complete or b"{}").get("not_good") or "")
+        not_good = str(parse(complete or b"{}").get("not_good") or "")
     except ODD_ANSWER:
         raise OperationError(f"{run}: {_COMPLETE} is not what the training writes") from None
     steps = [line for line in lines if "loss" in line]
@@ -151,7 +151,7 @@ def lines_of(files: RunFiles) -> list[dict[str, float]]:
     lines: list[dict[str, float]] = []
     for number, text in enumerate(content.splitlines(), start=1):
         try:
-            tree = json.loads(text).items()
+            tree = parse(text).items()
             lines.append({key: float(value) for key, value in tree if isinstance(value, (int, float))})
             int(lines[-1]["step"])  # a number, not missing and not infinite
         except ODD_ANSWER:

@@ -9,6 +9,9 @@ import pytest
 from operations import command_line
 from tests.operations.report.runs import ANSWERS, HOSTILE, run_folder, step_line, write_lines
 
+# Few enough for the parser, and too many for what writes the page.
+NESTED = f'{{"recipe": {{"data": {"[" * 400 + "]" * 400}}}}}'
+
 
 def report(folder: Path) -> str:
     """The page that the command writes about a folder."""
@@ -91,6 +94,16 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.Captu
         ("answers.jsonl", "[]", "mine/answers.jsonl is not what the training writes"),
         ("run.json", "[1]", "mine/run.json is not what the training writes"),
         ("run.json", json.dumps({"recipe": 7}), "mine/run.json is not what the training writes"),
+        ("run.json", NESTED, "mine/run.json is not what the training writes"),
+        ("run.json", '{"day": "\\ud800"}', "mine/run.json is not what the training writes"),
+        (
+            "run.json",
+            '{"topology": "99999999x9"}',
+            "mine: time.json or run.json is not what the training writes",
+        ),
+        ("answers.jsonl", '{"reply": "\\ud800"}', "mine/answers.jsonl is not what the training writes"),
+        ("COMPLETE.json", '{"not_good": "\\ud800"}', "mine: COMPLETE.json is not what the training writes"),
+        ("metrics.jsonl", '{"step": 1, "loss": 1e300}', "mine: line 1 is not what the training writes"),
     ],
 )
 def test_a_file_that_no_training_writes_is_one_line(
