@@ -15,7 +15,7 @@ import trl.trainer.utils
 from transformers import Trainer
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
-import finetune.run.training
+import finetune.run.turns
 from benchmarks.training.library import library_trainer
 from finetune.rows.data import load_conversations
 from finetune.run.training import build_trainer, sft_arguments
@@ -140,7 +140,7 @@ def measure(case: Case, size: str, side: str, stand_ins: Path) -> Measurement:
     """Train once. Call it in a process that has not trained before, because its memory would count too."""
     torch.set_num_threads(1)
     if side == WHOLE_PROMPTS:
-        patched: Any = finetune.run.training
+        patched: Any = finetune.run.turns
         patched.split_off_prefix = lambda rows, test_rows: ([], rows, test_rows)
     recipe = recipe_of(case, size, stand_ins)
     with tempfile.TemporaryDirectory() as workspace:

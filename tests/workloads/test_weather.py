@@ -93,7 +93,7 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 PLACES = {
     "rows": "finetune.run.training.load_conversations",
-    "tokens": "finetune.run.training.to_tokens",
+    "tokens": "finetune.run.turns.to_tokens",
     "model": "finetune.run.training.load_model",
     "first step": "finetune.run.trainer.RowTrainer.training_step",
     "answers": "finetune.run.answers.Answers._replies",

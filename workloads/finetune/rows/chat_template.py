@@ -9,6 +9,7 @@ from itertools import dropwhile
 from typing import Any
 
 from finetune.forms.turns import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
+from finetune.rows.texts import PromptTokens
 from finetune.rows.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
 from shared.errors import InputError, one_line
 
@@ -82,7 +83,7 @@ class ChatTemplate:
         prompt = self.prompt(conversation[:-1], tools)
         answer = self._answer(conversation, tools, prompt)
         # The chat template has added <bos> already.
-        asked, whole = self.tokenizer([prompt, prompt + answer], add_special_tokens=False)["input_ids"]
+        asked, whole = self._texts.tokens(prompt, answer)
         # Where a token would reach across the end of the prompt, the model continues the prompt's own tokens.
         if whole[: len(asked)] != asked:
             whole = asked + self.tokenizer(answer, add_special_tokens=False)["input_ids"]
@@ -175,6 +176,10 @@ class ChatTemplate:
             text = self._tried([user, call, self._probe("tool")]).removeprefix(self._tried([user, call]))
         first = self.tokenizer(text, add_special_tokens=False)["input_ids"][:1]
         return first if first and self._kind(first[0]) == "special" else []
+
+    @cached_property
+    def _texts(self) -> PromptTokens:
+        return PromptTokens(self.tokenizer)
 
     @cached_property
     def _ends_replies(self) -> bool:

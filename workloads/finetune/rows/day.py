@@ -16,6 +16,7 @@ ASKS = "strftime_now"
 # Days of which year, month, day and weekday differ.
 OTHER_DAYS = ("2001-02-03", "2031-11-28")
 USER = {"role": "user", "content": "Hello"}
+TALKS = ([USER], [{"role": "system", "content": "Hi"}, USER])
 
 
 def today() -> str:
@@ -41,6 +42,11 @@ def is_written(tokenizer: Any) -> bool:
     return _prompts_on(OTHER_DAYS[0], tokenizer) != _prompts_on(OTHER_DAYS[1], tokenizer)
 
 
+def prompts(tokenizer: Any) -> list[str]:
+    """The prompts of short conversations, with the day in them if the chat template writes it."""
+    return [_prompt(talk, tokenizer) for talk in TALKS]
+
+
 def line(tokenizer: Any, day: str) -> str | None:
     """A line about the day in the prompts of a run, or None if the template writes none."""
     if not is_written(tokenizer):
@@ -59,7 +65,7 @@ def _prompts_on(day: str, tokenizer: Any) -> list[str]:
     before = patched.datetime
     try:
         keep(day)
-        return [_prompt(talk, tokenizer) for talk in ([USER], [{"role": "system", "content": "Hi"}, USER])]
+        return prompts(tokenizer)
     finally:
         patched.datetime = before
 

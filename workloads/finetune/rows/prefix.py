@@ -7,7 +7,7 @@ with their own copies.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from finetune.rows.tokens import NOT_TRAINED
@@ -15,6 +15,9 @@ from finetune.rows.tokens import NOT_TRAINED
 if TYPE_CHECKING:
     import torch
     from datasets import Dataset
+    from pyarrow import Table
+
+BATCH = 1000
 
 
 def split_off_prefix(
@@ -25,22 +28,61 @@ def split_off_prefix(
     At least one token of its prompt stays in every row. In a pack the token before it belongs to another row,
     so the first token of a row must not be trained.
     """
-    prompts = []
+    prefix: list[int] | None = None
     for data in filter(None, (rows, test_rows)):
-        for tokens, labels in zip(data["input_ids"], data["labels"], strict=True):
-            first_trained = next(at for at, label in enumerate(labels) if label != NOT_TRAINED)
-            prompts.append(tokens[: first_trained - 1])
-    # In sorted order, all prompts begin with the tokens that the first and the last begin with.
-    pairs = zip(min(prompts, default=[]), max(prompts, default=[]), strict=False)
-    prefix = [first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)]
-    return prefix, _behind(prefix, rows), test_rows and _behind(prefix, test_rows)
+        batches = data.with_format("arrow")
+        for start in range(0, len(batches), BATCH):
+            prefix = _common(prefix, batches[start : start + BATCH])
+    known = prefix or []
+    return known, _behind(known, rows), test_rows and _behind(known, test_rows)
+
+
+def _common(prefix: list[int] | None, rows: "Table") -> list[int]:
+    """The tokens with which the prompts of rows begin, and the prefix too if there is one already."""
+    import numpy
+
+    tokens, starts = _column(rows, "input_ids")
+    labels, _ = _column(rows, "labels")
+    trained = numpy.flatnonzero(labels != NOT_TRAINED)
+    lengths = trained[numpy.searchsorted(trained, starts[:-1])] - starts[:-1] - 1
+    first = tokens[: lengths[0]] if prefix is None else numpy.array(prefix, tokens.dtype)
+    longest = max(0, min(len(first), lengths.min()))
+    beginnings = tokens[starts[:-1, None] + numpy.arange(longest)]
+    differs = (beginnings != first[:longest]).any(axis=0)
+    return first[: differs.argmax() if differs.any() else longest].tolist()
 
 
 def _behind(prefix: list[int], rows: "Dataset") -> "Dataset":
-    from datasets import Dataset
+    if not prefix:
+        return rows
+    # The library keeps the rows in a file, which all processes of a node map.
+    return (
+        rows.with_format("arrow")
+        .map(partial(_cut, len(prefix)), batched=True, batch_size=BATCH)
+        .with_format(None)
+    )
 
-    columns = {name: [row[len(prefix) :] for row in rows[name]] for name in rows.column_names}
-    return Dataset.from_dict(columns, features=rows.features)
+
+def _cut(length: int, rows: "Table") -> "Table":
+    """Rows without their first tokens."""
+    import numpy
+    import pyarrow
+
+    columns = {}
+    for name in rows.column_names:
+        values, starts = _column(rows, name)
+        stays = numpy.ones(len(values), bool)
+        stays[starts[:-1, None] + numpy.arange(length)] = False
+        ends = starts - length * numpy.arange(len(starts))
+        columns[name] = pyarrow.ListArray.from_arrays(ends.astype(numpy.int32), values[stays])
+    return pyarrow.table(columns)
+
+
+def _column(rows: "Table", name: str) -> tuple[Any, Any]:
+    """All tokens of a column one behind the other, and where each row begins, with the end of the last."""
+    column = rows[name].combine_chunks()
+    starts = column.offsets.to_numpy()
+    return column.flatten().to_numpy(), starts - starts[0]
 
 
 @dataclass(frozen=True)

@@ -1,77 +1,113 @@
 """Turns conversations of text into tokens, and marks the tokens that are trained."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from finetune.forms.turns import TEXT
 from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
+from finetune.rows.cores import Progress, cores, in_order
 from finetune.rows.data import tell, tell_left_out
 from finetune.rows.texts import chunks_of, token_lists
+from finetune.rows.token_file import NOT_TRAINED, batch_of, digest, kept
+from finetune.storage.folder import Folder
 from shared.errors import InputError
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from pyarrow import RecordBatch
 
-# The label that PyTorch's cross entropy ignores.
-NOT_TRAINED = -100
-BATCH = 1000
+# Rows that a process takes at a time.
+BATCH = 250
 
 
 def to_tokens(
-    rows: "Dataset", tokenizer: Any, max_length: int | None, vocabulary: int | None = None
+    rows: "Dataset",
+    tokenizer: Any,
+    max_length: int | None,
+    vocabulary: int | None = None,
+    beside: Folder | None = None,
 ) -> "Dataset":
     """`input_ids` and `labels` of conversations, without the rows of more than `max_length` tokens.
 
     A conversation is one row or several, and plain texts are chunks. A truncated row would teach the model to
-    stop in the middle of a sentence. Raises InputError when no row is left, or when a row has a token above
-    the model's `vocabulary`. It also does when the model's chat template refuses a row, or does not keep
-    prompt and reply apart.
+    stop in the middle of a sentence. All cores make them once. They stay on the disk, and in `beside`, the
+    folder of a run. Raises InputError when no row is left, or when a row has a token above the model's
+    `vocabulary`. It also does when the model's chat template refuses a row, or does not keep prompt and reply
+    apart.
     """
-    from datasets import Dataset, Features, List, Value
-
-    if max_length and TEXT in rows[0]:
-        return _chunks(rows, tokenizer, max_length, vocabulary)
-    template = ChatTemplate(tokenizer)
-    columns: dict[str, list[list[int]]] = {"input_ids": [], "labels": []}
-    count = 0
-    for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        all_tools = batch.get("tools") or [None] * len(batch["prompt"])
-        for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
-            for row in template.rows([*prompt, *completion], tools):
-                count += 1
-                _check_vocabulary(row.tokens, tokenizer, vocabulary)
-                if max_length is None or len(row.tokens) <= max_length:
-                    columns["input_ids"].append(row.tokens)
-                    columns["labels"].append(
-                        [
-                            token if is_trained else NOT_TRAINED
-                            for token, is_trained in zip(row.tokens, row.trained, strict=True)
-                        ]
-                    )
+    chunks = max_length if max_length and TEXT in rows[0] else None
+    maker = _Maker(rows, tokenizer, ChatTemplate(tokenizer), chunks, vocabulary)
+    name = digest(rows, tokenizer, (chunks, vocabulary))
+    tokens = kept(name, maker.batches, beside, vocabulary)
+    if chunks:
+        return tokens
+    count = len(tokens)
     if count > len(rows):
         tell(
             f"{len(rows):,} conversations are {count:,} rows: the chat template writes earlier turns "
             "differently when others follow, so replies are rows of their own"
         )
-    if not columns["input_ids"]:
-        raise InputError(f"all {count} rows are longer than training.max_length, {max_length} tokens")
-    left_out = count - len(columns["labels"])
-    tell_left_out(left_out, count, f"longer than training.max_length, {max_length} tokens")
-    return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+    return _fitting(tokens, max_length) if max_length else tokens
 
 
-def _chunks(rows: "Dataset", tokenizer: Any, max_length: int, vocabulary: int | None) -> "Dataset":
-    """`input_ids` and `labels` of plain texts. The first token of a chunk is trained with another one."""
-    from datasets import Dataset, Features, List, Value
+def _fitting(tokens: "Dataset", max_length: int) -> "Dataset":
+    """The rows of at most so many tokens. Raises InputError if there is none."""
+    import numpy
 
-    chunks = []
-    for tokens in token_lists(rows, tokenizer):
-        _check_vocabulary(tokens, tokenizer, vocabulary)
-        chunks += chunks_of(tokens, max_length)
-    columns = {"input_ids": chunks, "labels": [[NOT_TRAINED, *chunk[1:]] for chunk in chunks]}
-    return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+    chunks = tokens.data.column("input_ids").chunks
+    fitting = numpy.flatnonzero(numpy.concatenate([chunk.value_lengths() for chunk in chunks]) <= max_length)
+    left_out = len(tokens) - len(fitting)
+    if not len(fitting):
+        raise InputError(f"all {len(tokens)} rows are longer than training.max_length, {max_length} tokens")
+    tell_left_out(left_out, len(tokens), f"longer than training.max_length, {max_length} tokens")
+    return tokens.select(fitting) if left_out else tokens
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the tokens of rows. With `chunks` they are plain texts, in chunks of so many tokens."""
+
+    rows: "Dataset"
+    tokenizer: Any
+    template: ChatTemplate
+    chunks: int | None
+    vocabulary: int | None
+
+    def batches(self) -> "Iterator[RecordBatch]":
+        """All tokens, in the order of the rows. Tells how far it is."""
+        starts = range(0, len(self.rows), BATCH)
+        make = self._chunks if self.chunks else self._conversations
+        progress = Progress(len(self.rows))
+        for start, batch in zip(starts, in_order(make, starts, min(cores(), len(starts))), strict=True):
+            progress.tell(min(start + BATCH, len(self.rows)))
+            if len(batch):
+                yield batch
+
+    def _conversations(self, start: int) -> "RecordBatch":
+        tokens, labels = list[list[int]](), list[list[int]]()
+        batch = self.rows[start : start + BATCH]
+        all_tools = batch.get("tools") or [None] * len(batch["prompt"])
+        for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
+            for row in self.template.rows([*prompt, *completion], tools):
+                _check_vocabulary(row.tokens, self.tokenizer, self.vocabulary)
+                tokens.append(row.tokens)
+                labels.append(
+                    [
+                        token if is_trained else NOT_TRAINED
+                        for token, is_trained in zip(row.tokens, row.trained, strict=True)
+                    ]
+                )
+        return batch_of(tokens, labels)
+
+    def _chunks(self, start: int) -> "RecordBatch":
+        """The first token of a chunk is trained with another one."""
+        chunks = list[list[int]]()
+        batch = self.rows.select(range(start, min(start + BATCH, len(self.rows))))
+        for tokens in token_lists(batch, self.tokenizer):
+            _check_vocabulary(tokens, self.tokenizer, self.vocabulary)
+            chunks += chunks_of(tokens, cast(int, self.chunks))
+        return batch_of(chunks, [[NOT_TRAINED, *chunk[1:]] for chunk in chunks])
 
 
 def _check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,12 +21,10 @@ from finetune.model.all_weights import choose_weights
 from finetune.model.first_adapter import load_first_weights
 from finetune.model.loading import (
     as_model_allows,
-    config_in_cache,
     empty_model,
     fetch_model,
     load_model,
     load_processor,
-    vocabulary,
 )
 from finetune.model.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.results.check import Check
@@ -34,9 +33,9 @@ from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.picture_check import check_pictures
-from finetune.rows.prefix import PrefixedBatch, split_off_prefix
+from finetune.rows.prefix import PrefixedBatch
 from finetune.rows.stops import missing_stop
-from finetune.rows.tokens import PictureBatch, first_row, to_tokens
+from finetune.rows.tokens import PictureBatch, first_row
 from finetune.run.answers import Answers, JudgeUntrained
 from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
 from finetune.run.driver import Driver
@@ -44,10 +43,12 @@ from finetune.run.outcome import Outcome, outcome_of, summary_of
 from finetune.run.trackers import name_run
 from finetune.run.trainer import RowTrainer, balance_experts
 from finetune.run.transport import check_transport, describe
+from finetune.run.turns import in_turns, token_rows
 from finetune.settings.recipe import Recipe
 from finetune.settings.trl_settings import check_packages, checked, errors_of_trl
 from finetune.storage.adapter_files import AdapterFiles, fetch_adapter
 from finetune.storage.checkpoint import RunFolder, SavedCheckpoint, best_at
+from finetune.storage.folder import Folder
 from shared.errors import InputError
 from shared.exporter import Exporter
 from shared.files import MetricsLog
@@ -107,7 +108,9 @@ def _train(
         check_result(recipe, run, resume)
         outcome, trained, model = outcome_of(state), resume, None
     else:
-        trainer = _with_loss(answers, build_trainer(recipe, arguments, rows, test_rows, callbacks, first))
+        trainer = _with_loss(
+            answers, build_trainer(recipe, arguments, rows, test_rows, callbacks, first, run.folder)
+        )
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
         outcome = outcome_of(trainer.state, asked.answered)
         trained, model = Path(str(arguments.output_dir), f"checkpoint-{outcome.step}"), trainer.model
@@ -192,16 +195,15 @@ def build_trainer(
     test_rows: Dataset | None,
     callbacks: list[TrainerCallback],
     first: AdapterFiles | None = None,
+    beside: Folder | None = None,
 ) -> SFTTrainer:
-    """The trainer of a recipe over conversations, with the model, and perhaps an adapter, from disk."""
+    """The trainer of a recipe over conversations, with the model, and perhaps an adapter, from disk.
+
+    The tokens stay in `beside`, the run's folder, too.
+    """
     processor = _prepare(recipe, rows).processor
-    if recipe.data.image is None:
-        length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
-        rows = to_tokens(rows, processor, length, known)
-        test_rows = to_tokens(test_rows, processor, length, known) if test_rows else None
-    prefix: list[int] = []
-    if recipe.training.packing:
-        prefix, rows, test_rows = split_off_prefix(rows, test_rows)
+    make = partial(token_rows, recipe, processor, rows, test_rows, beside)
+    prefix, rows, test_rows = in_turns(arguments, make)
     with loaded_by_one_process(is_sharded(recipe.training)):
         model = load_model(
             recipe.model, arguments.device, packed=recipe.training.packing, trained=recipe.lora is None
@@ -238,6 +240,8 @@ def assemble(
     callbacks: list[TrainerCallback],
 ) -> SFTTrainer:
     """The trainer of a recipe. Rows are conversations with pictures, or tokens that follow the `prefix`."""
+    # Rows that are not packed are as the trainer takes them.
+    arguments.dataset_kwargs = {"skip_prepare_dataset": not recipe.training.packing}
     if recipe.training.packing:
         arguments.max_length = cast(int, recipe.training.max_length) - len(prefix)
     lora = lora_config(recipe.lora, model, recipe.model.revision) if recipe.lora else None

@@ -6,6 +6,7 @@
   last and lists the files with sizes and checksums. TIME is in UTC
 - best-00000020/: adapter or model of the best evaluation so far, marked in the same way
 - attempt.json: the newest start, the only one that may publish
+- tokens/: the tokens of its rows, until it is finished. NAME.json is the mark of NAME.arrow
 - before.json: the figures of the untrained model's answers
 - answers.jsonl: the newest answers to held-out rows, if the recipe asks for some
 - metrics.jsonl: a line per logged step, readable while the run goes on
@@ -45,6 +46,7 @@ from shared.record import compare, versions
 from shared.writer import Writer
 
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
+TOKENS = "tokens"
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Files of a checkpoint that loading its adapter does not need.
 NOT_OF_ADAPTER = re.compile(
@@ -348,10 +350,11 @@ class RunFolder:
         return {path.name: path.stat().st_size for path in paths}
 
     def finish(self, sizes: Mapping[str, Mapping[str, int]], summary: dict[str, Any]) -> None:
-        """Mark the run as finished. `sizes` has the files of each result."""
+        """Mark the run as finished, and delete its tokens. `sizes` has the files of each result."""
         finished_at = datetime.now(UTC).isoformat(timespec="seconds")
         self.writer.check()
         self.folder.write_text(MARKER, json.dumps({**summary, **sizes, "finished_at": finished_at}, indent=2))
+        self.folder.delete(TOKENS)
 
     def _complete_checkpoints(self) -> list[SavedCheckpoint]:
         present = self.folder.sizes()
