@@ -75,6 +75,7 @@ class Machine:
         rdma_cards: Network cards that read and write the GPUs' memory.
         price_series: Name in the prices of its CPUs and memory, if it is not the family's.
         on_demand: Whether Google sells it without reservation, flex-start or spot.
+        by_calendar: Whether Google's calendar books it for a time to come.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Machine:
     rdma_cards: int = 0
     price_series: str = ""
     on_demand: bool = True
+    by_calendar: bool = False
 
     @property
     def family(self) -> str:
@@ -251,6 +253,7 @@ def _a3_high(gpus: int) -> Machine:
         count=gpus,
         local_ssds=2 * gpus,
         on_demand=gpus == 8,
+        by_calendar=gpus == 8,
     )
 
 
@@ -278,6 +281,7 @@ def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tupl
         count=chips,
         topologies=topologies,
         stated=stated,
+        by_calendar=True,
     )
 
 
@@ -300,6 +304,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
             local_ssds=32,
             rdma_cards=8,
             on_demand=False,
+            by_calendar=True,
         ),
         Machine(
             name="a3-ultragpu-8g",
@@ -311,6 +316,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
             rdma_cards=8,
             price_series="a3ultra",
             on_demand=False,
+            by_calendar=True,
         ),
         Machine(
             name="a3-megagpu-8g",
@@ -320,6 +326,7 @@ MACHINES: Final[Mapping[str, Machine]] = {
             count=8,
             local_ssds=16,
             price_series="a3plus",
+            by_calendar=True,
         ),
         *map(_a3_high, (1, 2, 4, 8)),
         *(_a2("highgpu", gpus, A100, 85, local_ssds=0) for gpus in (1, 2, 4, 8)),

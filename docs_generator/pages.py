@@ -13,7 +13,7 @@ from cloud.organisation import CONSTRAINTS
 from cloud.record import ANY_CALL
 from cloud.services.serviceusage import SERVICE
 from components.base.remedies import what_to_do
-from docs_generator import figures, picture, settings_reference
+from docs_generator import figures, machines, picture, settings_reference
 from docs_generator.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
 from engine.project import ROOT, known_stacks
@@ -55,6 +55,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         },
         DOCS / "in-a-company.md": {"constraints": _constraints(plans), "apis": _apis(plans)},
         DOCS / "operations.md": {"list prices": figures.prices()},
+        DOCS / "machines.md": {"machines": machines.machines(), "models": machines.models()},
         README: {"stacks": _stacks(plans)},
         DOCS / "gotchas.md": {"assumptions": _assumptions()},
         DOCS / "rehearsal.md": {"assumptions": _assumed_minutes(), "faults": _faults()},

@@ -23,6 +23,7 @@ _INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "preflight": "operations.preflight",
     "cost": "operations.cost.command",
+    "capacity": "operations.capacity.command",
     "leftovers": "operations.leftovers.command",
     "status": "operations.overview",
     "first-run": "operations.assumptions.command",

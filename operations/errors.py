@@ -36,6 +36,7 @@ class CallError(OperationError):
     ) -> None:
         super().__init__(f"{method}: {f'{status} ' if status else ''}{reason}")
         self.method = method
+        self.reason = reason
         self.status = status
         self.disabled = disabled
         self.consumer = consumer

@@ -136,7 +136,8 @@ KNOWN_ERRORS: Final = (
         sentence=r"RESOURCE_POOL_EXHAUSTED|(?i:stockout)|GCE out of resources|no more capacity in the zone"
         r"|does not have enough resources available|currently unavailable in the .* zone",
         action="the zone has no such machines left{elsewhere}: wait and `{again}`, or choose another zone, "
-        "region or `capacity.type`",
+        "region or `capacity.type`. `python -m operations capacity --stack {stack}` asks Google where there "
+        "are some",
     ),
     # https://github.com/hashicorp/terraform-provider-google/issues/10823
     Remedy(

@@ -77,7 +77,7 @@ def needs_of(plan: StackPlan) -> Counter[Quota]:
     # The larger of two needs that do not exist at the same time. GKE deletes a cluster's first pool before
     # the others come. Cloud Run compares every service by itself. A job has ended when the service starts.
     for first in first_pools_of(plan):
-        needs |= _of_machines(first)
+        needs |= needs_of_machines(first)
     for pods in cloud_run_of(plan):
         needs |= _of_instances(pods)
     return needs
@@ -95,7 +95,7 @@ def _alternatives(plan: StackPlan) -> Iterator[list[Counter[Quota]]]:
     """The needs of each resource with machines, one for each capacity of a list."""
     machines = sorted(machines_of(plan), key=lambda group: group.resource)
     for _, groups in groupby(machines, key=lambda group: group.resource):
-        yield [_of_machines(group) for group in groups]
+        yield [needs_of_machines(group) for group in groups]
 
 
 def _of_instances(pods: Pods) -> Counter[Quota]:
@@ -110,7 +110,7 @@ def _of_instances(pods: Pods) -> Counter[Quota]:
     return needs
 
 
-def _of_machines(machines: Machines) -> Counter[Quota]:
+def needs_of_machines(machines: Machines) -> Counter[Quota]:
     """The quotas that machines take. Machines of a reservation take only disks, because the reservation took
     the rest.
 
@@ -143,9 +143,20 @@ def _of_machines(machines: Machines) -> Counter[Quota]:
 
 def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     """Checks that every quota has room for the plan."""
-    needs = needs_of(plan)
     of_lists = {quota for alternatives in _alternatives(plan) for needed in alternatives for quota in needed}
     listed_only = of_lists - _certain_needs(plan).keys()
+    for quota, finding in room_for(plan, clients, needs_of(plan)):
+        if finding.level is Level.PROBLEM and quota in listed_only:
+            what = f"{finding.what}; another capacity of the list needs none"
+            yield replace(finding, level=Level.WARNING, what=what)
+        else:
+            yield finding
+
+
+def room_for(
+    plan: StackPlan, clients: Clients, needs: Mapping[Quota, int]
+) -> Iterator[tuple[Quota, Finding]]:
+    """Whether each quota has room for its need, in the project and the region of a plan."""
     listed = _listed(
         clients.call("compute.v1", "regions.get", project=plan.project, region=plan.region),
         clients.call("compute.v1", "projects.get", project=plan.project),
@@ -163,11 +174,7 @@ def check_quotas(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
         else:
             region = quota.region or plan.region
             limit, usage = _limit(metrics.get(quota.service, []), quota, region), None
-        finding = _judged(plan, quota, need, limit, usage)
-        if finding.level is Level.PROBLEM and quota in listed_only:
-            what = f"{finding.what}; another capacity of the list needs none"
-            finding = replace(finding, level=Level.WARNING, what=what)
-        yield finding
+        yield quota, _judged(plan, quota, need, limit, usage)
 
 
 # Compute Engine's own names of metrics that Service Usage calls otherwise.

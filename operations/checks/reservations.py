@@ -133,7 +133,8 @@ def _fit(
         )
     elif specific and free < machines.most:
         text = f"{reservation} has {free} free machines, and {machines.resource} needs {machines.most}"
-        faults.append(problem(text, "end what uses it, or ask for fewer nodes"))
+        elsewhere = f"python -m operations capacity --stack {plan.stack} asks where else there are some"
+        faults.append(problem(text, f"end what uses it, or ask for fewer nodes; {elsewhere}"))
     yield from faults or [fine(f"{entry['name']} in {zone}: {free} {shape} free")]
 
 

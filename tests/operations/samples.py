@@ -33,6 +33,7 @@ from operations.state import Resource, State
 from operations.status import command as status
 from operations.status.cluster import from_kubeconfig
 from operations.status.look import look
+from tests.operations.capacity.capacity_answers import NOW, Advice, days, score
 from tests.operations.good_project import GoodProject, access
 from tests.operations.google_server import Fault, GoogleServer, Page
 from tests.operations.kubernetes_server import KubernetesServer
@@ -42,7 +43,7 @@ from tests.operations.status import samples
 from tests.operations.status.samples import condition, event, pod, unscheduled, using, workload
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = (DOCS / "operations.md", DOCS / "operations-after.md")
+PAGES: Final = (DOCS / "operations.md", DOCS / "operations-after.md", DOCS / "capacity.md")
 WIDTH: Final = 118
 # A block of a page that is what a command prints, by the command's name.
 _BLOCK: Final = re.compile(r"(<!-- printed by: (?P<name>\w+) -->\n```text\n).*?(```\n)", re.DOTALL)
@@ -80,6 +81,25 @@ def _cost(server: GoogleServer) -> None:
     """A catalog in which everything of l4-kueue costs a dollar, but for what it does not have."""
     sell(server, planned("l4-kueue"), without="e2.memory.onDemand")
     _run(server, "cost", "--stack", "l4-kueue", "--hours", "2")
+
+
+def _capacity(server: GoogleServer) -> None:
+    """For a4-ray flex-start is likely, spot lives for a minute, and half of the nodes are reserved."""
+    good = GoodProject(server)
+    mine = "capacity.reservation=my-reservation"
+    good.plan("a4-ray", mine)
+    good.reservation(machine="a4-highgpu-8g", count=2, used=1)
+    advice = Advice(server)
+    zone = good.a4_zone
+    advice.scores = {
+        ("FLEX_START", zone): score(0.8, zone, None),
+        ("SPOT", zone): score(0.6, zone, "60s"),
+    }
+    advice.histories[zone] = days(0.5, 0.7, 0.2, 0.1, 0.3, 0.2, 0.4)
+    window = {"location": f"zones/{zone}", "startTime": "2026-12-05T00:00:00Z"}
+    advice.calendar = {"recommendations": [{"recommendationsPerSpec": {"nodes": window}}]}
+    with patch("operations.capacity.command.current_time", lambda: NOW):
+        _run(server, "capacity", "--stack", "a4-ray", settings=(mine,))
 
 
 def sell(server: GoogleServer, plan: StackPlan, without: str = "") -> None:
@@ -192,6 +212,7 @@ class Sample(NamedTuple):
 SAMPLES: Final = {
     "preflight": Sample("a4-ray", _preflight),
     "cost": Sample("l4-kueue", _cost),
+    "capacity": Sample("a4-ray", _capacity),
     "leftovers": Sample("l4-kueue", _leftovers),
     "status": Sample("l4-kueue", _status),
 }

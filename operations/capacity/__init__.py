@@ -1,0 +1,1 @@
+"""Where Google has machines for a stack."""
