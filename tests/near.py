@@ -49,7 +49,7 @@ def code_files() -> tuple[str, ...]:
     return tuple(
         name
         for name in checkout_files("*.py")
-        if not name.startswith(("tests/", "docs/", ".")) and ast.parse(_text(name)).body[1:]
+        if not name.startswith(("tests/", "docs/", ".")) and _tree(name).body[1:]
     )
 
 
@@ -96,7 +96,7 @@ def _links(file: str) -> Iterator[tuple[int, str, str]]:
         if test != _OWN and (file in _text(test) or name in _text(test)):
             yield 3, test, "names it"
     for kind in _classes(file):
-        users = [test for test in own if re.search(rf"\b{kind}\b", _text(test))]
+        users = [test for test in own if kind in _vocabulary(test)]
         yield from ((4, test, f"names its {kind}") for test in users)
 
 
@@ -124,6 +124,17 @@ def _text(file: str) -> str:
     return (ROOT / file).read_text()
 
 
+@cache
+def _vocabulary(file: str) -> frozenset[str]:
+    """All words of a file."""
+    return frozenset(re.findall(r"\w+", _text(file)))
+
+
+@cache
+def _tree(file: str) -> ast.Module:
+    return ast.parse(_text(file))
+
+
 def _words(stem: str) -> set[str]:
     return {*stem.removeprefix("test_").split("_")}
 
@@ -137,8 +148,7 @@ def _classes(file: str) -> list[str]:
     """The classes of a module that the whole project knows by a name of at least six letters."""
     if not file.endswith(".py"):
         return []
-    tree = ast.parse(_text(file))
-    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    names = [node.name for node in _tree(file).body if isinstance(node, ast.ClassDef)]
     return [name for name in names if name[0] != "_" and len(name) > 5]
 
 
@@ -167,7 +177,7 @@ def _names(file: str) -> frozenset[str]:
 def _imports(file: str) -> frozenset[str]:
     """The names that a file imports. Helpers of tests count as a part of the test."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(_text(file))):
+    for node in ast.walk(_tree(file)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -45,6 +45,7 @@ def test_a_stack_in_the_closed_shape_has_every_setting_of_it() -> None:
     assert {"subnet", "kmsKey", "registry", "buildPool", "controlPlane", "ingress"} <= keys
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "l4-kueue"]))
 def test_it_lives_from_up_to_destroy_and_changes_nothing_of_others(stack: str) -> None:
     with Rehearsal(stack, settings(stack)) as rehearsal:

@@ -198,6 +198,7 @@ def test_requests_under_way_are_answered_in_the_seconds_that_cloud_run_leaves_an
 # What waits for what, and what runs again
 
 
+@pytest.mark.usefixtures("little_code")
 def test_a_training_that_failed_is_run_again_by_the_next_up_and_one_that_finished_is_not() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.cloud.outcome = "Failed"
@@ -214,6 +215,7 @@ def test_a_training_that_failed_is_run_again_by_the_next_up_and_one_that_finishe
         assert rehearsal.preview().changed == 0
 
 
+@pytest.mark.usefixtures("little_code")
 def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()
@@ -230,6 +232,7 @@ def test_the_service_keeps_its_model_until_another_one_is_finished() -> None:
         assert revision(plans.standing_plan(rehearsal)) != served
 
 
+@pytest.mark.usefixtures("little_code")
 def test_no_up_succeeds_over_a_service_that_did_not_start_and_what_the_message_says_repairs_it() -> None:
     failed_condition = {"state": "CONDITION_FAILED", "message": "no memory"}
     with Rehearsal(STACK, {"imageUri": plans.IMAGE}) as rehearsal:
@@ -291,6 +294,7 @@ def test_the_command_asks_in_the_form_of_the_recipe(standing: Rehearsal) -> None
     assert all(plans.outputs(standing).values())
 
 
+@pytest.mark.usefixtures("little_code")
 def test_the_service_and_its_question_are_those_of_the_recipe() -> None:
     recipe = ROOT / "examples" / "own-data" / "my-rows.yaml"
     with Rehearsal(STACK, {"imageUri": plans.IMAGE, "recipe": str(recipe)}) as rehearsal:
@@ -331,6 +335,7 @@ def test_the_command_has_a_place_for_each_other_field_of_a_prompt(
     assert str(command).endswith(" --stack a-stack --field=schema=SCHEMA 'I ate a banana for breakfast'")
 
 
+@pytest.mark.usefixtures("little_code")
 def test_the_stack_s_service_goes_and_its_model_stays() -> None:
     with Rehearsal("cloudrun-vllm", {"imageUri": plans.IMAGE}) as rehearsal:
         rehearsal.up()

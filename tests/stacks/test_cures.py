@@ -94,6 +94,7 @@ def test_what_gke_made_and_calls_failed_is_made_anew(stack: str, name: str) -> N
         assert not rehearsal.cloud.items
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.stacks_with("bucketName"), quick=["cloudrun-vllm"]))
 def test_a_protected_bucket_is_kept_and_later_deleted(stack: str) -> None:
     with Rehearsal(stack, plans.known_settings(stack, imageUri=plans.IMAGE)) as rehearsal:

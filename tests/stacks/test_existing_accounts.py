@@ -66,6 +66,7 @@ def test_build_job_and_service_run_as_theirs() -> None:
     assert build.inputs["serviceAccount"] == path
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "tpu-maxtext"]))
 def test_destroy_leaves_the_accounts(stack: str) -> None:
     forced = plans.known_settings(stack, forceDestroy="true")

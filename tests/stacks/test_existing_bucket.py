@@ -70,6 +70,7 @@ def test_two_stacks_of_one_scenario_do_not_meet_in_one_bucket() -> None:
     assert places == {(f"gs://{NAME}/cloudrun-vllm",), (f"gs://{NAME}/dev",)}
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(WITH_BUCKET, quick=["a4-accelerate", "cloudrun-vllm"]))
 def test_destroy_leaves_the_bucket_and_what_was_in_it(stack: str) -> None:
     with Rehearsal(stack, plans.known_settings(stack, **SETTINGS)) as rehearsal:

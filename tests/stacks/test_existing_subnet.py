@@ -70,6 +70,7 @@ def test_job_and_service_send_everything_through_it(stack: str) -> None:
         assert template["vpcAccess"]["egress"] == "ALL_TRAFFIC"
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize(
     "stack", plans.mostly_slow(plans.stacks_with("subnet"), quick=["a4-accelerate", "cloudrun-vllm"])
 )

@@ -38,7 +38,7 @@ def another_value(stack: str) -> dict[str, Any]:
     return {"training": {"seed": 7}} if has_sections else {"steps": 7}
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
 def test_a_new_recipe_an_edited_one_of_another_stack_and_a_comment_change_no_plan(
     stack: str, checkout: Path
 ) -> None:
@@ -55,7 +55,7 @@ def test_a_new_recipe_an_edited_one_of_another_stack_and_a_comment_change_no_pla
         assert rehearsal.preview().changed == 0
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-accelerate", "cloudrun-vllm"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["cloudrun-vllm"]))
 def test_an_edited_docstring_of_the_trainer_goes_on_with_the_run(stack: str, checkout: Path) -> None:
     with Rehearsal(stack, {"imageUri": plans.IMAGE}, checkout=checkout) as rehearsal:
         rehearsal.up()

@@ -90,6 +90,7 @@ def faults(pytestconfig: pytest.Config) -> dict[Place, list[str]]:
     return faults
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=WITH_ALL_TYPES))
 def test_the_next_up_or_destroy_repairs_every_failure(
     stack: str, faults: dict[Place, list[str]], monkeypatch: pytest.MonkeyPatch
@@ -145,7 +146,10 @@ def run(rehearsal: Rehearsal, operation: Callable[[], object]) -> str:
     existing = rehearsal.cloud.named_in(message)
     for item in existing:
         rehearsal.cloud.remove(item)
-    assert failures or existing, message
+    # The answer to an update was lost, and with it the etag that the next one sends.
+    if is_stale := "the etag is not the present one" in message:
+        rehearsal.refresh()
+    assert failures or existing or is_stale, message
     return message
 
 
@@ -211,6 +215,7 @@ CASES: Final = (
 )
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_after_a_failure(case: Case) -> None:
     with Rehearsal(case.stack) as rehearsal:

@@ -52,6 +52,7 @@ def test_a_secret_is_kept_in_the_key_s_region_alone() -> None:
     assert replica == {"location": "us-central1", "customerManagedEncryption": {"kmsKeyName": key("dev")}}
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "l4-kueue"]))
 def test_destroy_leaves_the_key(stack: str) -> None:
     forced = plans.known_settings(stack, forceDestroy="true")
@@ -84,6 +85,7 @@ def test_a_wrong_key_is_one_message(value: str, message: str) -> None:
     assert problem.startswith(message)
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["a4-accelerate", "cloudrun-vllm"]))
 def test_a_stack_that_is_up_gets_a_key_and_keeps_its_bucket_and_its_run(stack: str) -> None:
     forced = plans.known_settings(stack, forceDestroy="true")

@@ -29,7 +29,7 @@ def test_a_cluster_with_a_name_can_be_replaced(stack: str) -> None:
 @pytest.mark.parametrize(
     ("stack", "move"),
     [
-        ("tpu-maxtext", {"zone": "us-east5-a"}),
+        pytest.param("tpu-maxtext", {"zone": "us-east5-a"}, marks=pytest.mark.slow),
         pytest.param("l4-kueue", {"clusterMode": "autopilot"}, marks=pytest.mark.slow),
     ],
 )

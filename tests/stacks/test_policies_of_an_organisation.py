@@ -27,6 +27,7 @@ CASES = [
 QUICK = ("cloudbuild.allowedWorkerPools", "iam.disableServiceAccountCreation")
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize(
     ("stack", "constraint", "words"),
     [pytest.param(*case, marks=[] if case[1] in QUICK else [pytest.mark.slow]) for case in CASES],

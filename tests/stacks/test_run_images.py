@@ -65,7 +65,7 @@ def test_nodes_may_pull_an_image_of_artifact_registry(stack: str) -> None:
     assert [member.inputs["repository"] for member in members] == (["images"] if has_nodes else [])
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray", "cloudrun-vllm"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(STACKS, quick=["a4-ray"]))
 def test_other_code_runs_again_without_a_build_and_other_libraries_with_one(
     stack: str, checkout: Path
 ) -> None:

@@ -13,14 +13,13 @@ VERSION = "gcp:secretmanager/secretVersion:SecretVersion"
 WITH_KEY = plans.stacks_with("wandbKey")
 
 
+@pytest.mark.usefixtures("little_code")
 @pytest.mark.parametrize(
     "stack", plans.mostly_slow(["cloudrun-vllm", "a4-accelerate"], quick=["cloudrun-vllm"])
 )
 def test_a_new_token_replaces_the_old_one_every_time(stack: str) -> None:
     """For a moment both versions exist. Then the old one is deleted."""
     trainings: set[str] = set()
-    # A Job on GKE names no version.
-    names_version = plans.runs_on_cloud_run(plans.shipped(stack))
     with Rehearsal(stack) as rehearsal:
         for number in ("1", "2", "3"):
             tokens = {"hfToken": f"hf_{number}_of_somebody_else", "wandbKey": f"key_{number}_of_theirs" * 3}
@@ -29,8 +28,11 @@ def test_a_new_token_replaces_the_old_one_every_time(stack: str) -> None:
             versions = list(rehearsal.cloud.of_type(VERSION))
             assert {version.inputs["secretData"] for version in versions} == set(tokens.values())
             assert [version.outputs["version"] for version in versions] == [number, number]
-            training = plans.training(plans.standing_plan(rehearsal)).inputs
+            plan = plans.standing_plan(rehearsal)
+            training = plans.training(plan).inputs
             trainings.add(json.dumps(training, sort_keys=True))
+            # A Job on GKE names no version.
+            names_version = plans.runs_on_cloud_run(plan)
             assert list(plans.values(training, "version")) == ([number, number] if names_version else [])
             assert not rehearsal.preview().changed
         assert len(trainings) == (3 if names_version else 1)

@@ -16,6 +16,8 @@ from tests import plans
 STACKS: Final = plans.stacks_with("recipe")
 ON_GKE: Final = plans.stacks_with("recipe", "clusterName")
 ON_AUTOPILOT: Final = ["a4-accelerate", "a4-ray"]
+# One of each kind of resource that trains.
+QUICK: Final = ("a4-accelerate", "a4-ray", "cloudrun-vllm")
 OTHER_IMAGE: Final = f"docker.io/team/finetune@sha256:{'b' * 64}"
 
 
@@ -83,7 +85,8 @@ def parameters() -> Iterator[Any]:
     for stack in STACKS:
         for case in CASES:
             if stack in case.stacks:
-                yield pytest.param(stack, case, id=f"{stack}: {case.name}")
+                marks = [] if stack in QUICK else [pytest.mark.slow]
+                yield pytest.param(stack, case, marks=marks, id=f"{stack}: {case.name}")
 
 
 @pytest.mark.parametrize(("stack", "case"), [*parameters()])
