@@ -13,7 +13,7 @@ from cloud.organisation import CONSTRAINTS
 from cloud.record import ANY_CALL
 from cloud.services.serviceusage import SERVICE
 from components.base.remedies import what_to_do
-from docs_generator import figures, machines, picture, settings_reference
+from docs_generator import figures, machines, methods, picture, settings_reference
 from docs_generator.parts import DocumentationError, scenarios, table
 from engine.plan import Plan, short_type
 from engine.project import ROOT, known_stacks
@@ -60,6 +60,7 @@ def pages(plan_of: Callable[[str], Plan]) -> dict[Path, str]:
         DOCS / "gotchas.md": {"assumptions": _assumptions()},
         DOCS / "rehearsal.md": {"assumptions": _assumed_minutes(), "faults": _faults()},
         DOCS / "training" / "memory-and-speed.md": {"memory": _memory()},
+        DOCS / "training" / "methods.md": {"methods": methods.section()},
     }
     # The first line of every recipe names its schema, so that an editor can complete and check the recipe.
     schemas = {

@@ -47,6 +47,7 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
     """Print the figures of a recipe, and write them to a file that git ignores."""
     from benchmarks.training.fit import point_of
     from benchmarks.training.published import config_of, is_published
+    from finetune.model.first_adapter import with_first_adapter
     from finetune.model.loading import check_model, config_in_cache
     from finetune.settings.recipe import OWN_FIT
     from shared.errors import InputError
@@ -64,13 +65,30 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
         raise InputError(
             f"pictures of {recipe.model.name} have an unknown number of tokens: only Gemma 3 is known"
         )
-    point = point_of(options.recipe, recipe, config, row_of(recipe, options.tokens), processes)
+    point = point_of(
+        options.recipe,
+        rows_of_a_step(with_first_adapter(recipe)),
+        config,
+        row_of(recipe, options.tokens),
+        processes,
+    )
     figures = json.loads(OWN_FIT.read_text()) if OWN_FIT.exists() else {}
     figures[f"{options.recipe} {recipe.memory_digest} {recipe.training.max_length}"] = {
         "digest": recipe.memory_digest,
         "points": [point],
     }
     OWN_FIT.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def rows_of_a_step(recipe: "Recipe") -> "Recipe":
+    """The recipe, or for pairs of replies one with as many rows a step as a step of pairs has replies.
+
+    The reference answers without activations that are kept, while the step's own are there.
+    """
+    if recipe.task == "fine-tune":
+        return recipe
+    training = recipe.training.model_copy(update={"batch_size": 2 * recipe.training.batch_size})
+    return recipe.model_copy(update={"task": "fine-tune", "training": training})
 
 
 def row_of(recipe: "Recipe", tokens: int) -> "Row":

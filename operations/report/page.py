@@ -16,6 +16,11 @@ _TEMPLATE: Final = Path(__file__).with_name("page.html.j2")
 # The charts by their titles, with the figures of the log that each shows by the name of the line.
 _CHARTS: Final = {
     "Loss": {"training": "loss", "evaluation": "eval_loss"},
+    "Pairs in which the preferred reply has the higher reward": {
+        "training": "reward_accuracy",
+        "evaluation": "eval_reward_accuracy",
+    },
+    "Margin of the rewards": {"training": "reward_margin", "evaluation": "eval_reward_margin"},
     "Learning rate": {"learning rate": "learning_rate"},
     "Gradient norm": {"gradient norm": "grad_norm"},
     "Tokens a second": {"tokens a second": "tokens_per_second"},

@@ -59,6 +59,8 @@ class Progress:
         """The progress in words. It leaves out what the training did not log."""
         parts = [f"step {self.step}" + (f" of {self.steps}" if self.steps else "")]
         parts += [f"loss {self.losses[-1][1]:.4f}"] if self.losses else []
+        preferred = self.last.get("reward_accuracy")
+        parts += [f"preferred {preferred:.3f}"] if preferred is not None else []
         parts += [self._evaluation()] if self.evaluations else []
         parts += [self._figure(name, value) for name, value in self.answers.items() if name != "step"]
         speed, left = self.last.get("tokens_per_second"), self.last.get("seconds_left")

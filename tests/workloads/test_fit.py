@@ -168,6 +168,19 @@ def test_a_recipe_of_ones_own_is_computed_and_kept_beside_the_shipped_figures(
     assert {figure["digest"]: figure["points"][0]["max_length"] for figure in figures.values()} == digests
 
 
+def test_a_step_of_pairs_is_computed_with_two_rows_a_pair(tiny: Path, tmp_path: Path) -> None:
+    from benchmarks.training.own_fit import rows_of_a_step
+
+    path = str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji", batch_size=3))
+    alone = load_recipe(path, ["training.packing=false"])
+    assert rows_of_a_step(alone) is alone
+    pairs = load_recipe(
+        path, ["training.packing=false", "task=preference", "data.rejected=text", "lora.dropout=0"]
+    )
+    assert pairs.memory_digest != alone.memory_digest
+    assert (rows_of_a_step(pairs).task, rows_of_a_step(pairs).training.batch_size) == ("fine-tune", 6)
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [

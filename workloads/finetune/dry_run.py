@@ -20,6 +20,7 @@ from finetune.model.loading import (
 )
 from finetune.rows import day
 from finetune.rows.data import check_data, load_conversations, settle_for
+from finetune.rows.pair_tokens import CHOSEN, PROMPT, REJECTED, rejected_line, to_pair_tokens
 from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import split_off_prefix
 from finetune.rows.stops import missing_stop
@@ -92,10 +93,10 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     trainable, parameters = _parameters(recipe)
     check_data(recipe.data)
     if recipe.training.trl:
-        from finetune.run.training import sft_arguments
+        from finetune.run.training import trainer_arguments
 
         with tempfile.TemporaryDirectory() as workspace:
-            sft_arguments(recipe, Path(workspace))
+            trainer_arguments(recipe, Path(workspace))
     files = fetch_model(recipe.model, DESCRIPTIONS)
     pictures = recipe.data.image is not None
     processor = load_processor(str(files), pictures, template=recipe.model.chat_template)
@@ -111,6 +112,11 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     training, prefix = recipe.training, []
     if pictures:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]
+    elif recipe.task == "preference":
+        sequences = to_pair_tokens(
+            rows, processor, training.max_length, vocabulary(config_in_cache(recipe.model))
+        )
+        labels = [*_labels_of_pairs(sequences)]
     else:
         length, known = training.max_length, vocabulary(config_in_cache(recipe.model))
         sequences = to_tokens(rows, processor, length, known)
@@ -130,8 +136,17 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
         trainable=trainable,
-        shown=tuple(first_row(rows, processor, pictures)),
+        shown=(
+            *first_row(rows, processor, pictures),
+            *([rejected_line(rows)] if recipe.data.rejected else []),
+        ),
     )
+
+
+def _labels_of_pairs(pairs: "Dataset") -> Iterator[list[int]]:
+    """The labels of each pair: of its prompt, and of both replies."""
+    for pair in pairs:
+        yield [NOT_TRAINED] * len(pair[PROMPT]) + pair[CHOSEN] + pair[REJECTED]
 
 
 def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]]:

@@ -145,14 +145,19 @@ def _raw(stored: dict[str, Any], data: Data) -> dict[str, Any]:
     pictures = [_data_uri(picture) for picture in stored.get("pictures") or ()]
     columns = {data.image: pictures} if data.image else {}
     if not data.messages:
-        return {**row["values"], data.reply: turns[-1]["content"], **columns}
+        pair = {data.rejected: [row["rejected"]], data.reply: turns[-1:]} if data.rejected else {}
+        return {**row["values"], data.reply: turns[-1]["content"], **columns, **pair}
     if data.image == data.messages:
         places = iter(pictures)
         parts = [part for turn in turns for part in turn["content"] if isinstance(turn["content"], list)]
         for place in [part for part in parts if part["type"] == "image"]:
             place["image"] = next(places)
     tools = {data.tools: row["tools"]} if data.tools else {}
-    return {**columns, **tools, data.messages: turns}
+    if not data.rejected:
+        return {**columns, **tools, data.messages: turns}
+    if not data.reply:
+        return {**tools, data.messages: turns, data.rejected: [*turns[:-1], row["rejected"]]}
+    return {**tools, data.messages: turns[:-1], data.reply: turns[-1:], data.rejected: [row["rejected"]]}
 
 
 def _data_uri(picture: dict[str, Any]) -> str:

@@ -54,6 +54,14 @@ def test_the_newest_answers_to_held_out_rows_are_shown(
     assert words in progress.line(datetime.now(UTC))
 
 
+def test_a_preference_shows_the_share_of_pairs_that_it_has_learned(
+    look: Callable[[], Report], metrics: Callable[..., None]
+) -> None:
+    metrics(lines_of(*METRICS, METRICS[-1] | {"reward_accuracy": 0.75, "reward_margin": 0.5}))
+    progress = look().progress
+    assert progress and "loss 2.0000, preferred 0.750, " in progress.line(datetime.now(UTC))
+
+
 def test_answers_are_shown_beside_those_of_the_untrained_model(
     look: Callable[[], Report], metrics: Callable[..., None]
 ) -> None:

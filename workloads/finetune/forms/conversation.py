@@ -21,11 +21,13 @@ class Conversation:
     Attributes:
         turns: The last one is a reply. A plain text is one turn, whose role is TEXT.
         pictures: Bytes, paths or decoded pictures, in the order of their places in the turns.
+        rejected: The reply that is to be avoided, for a pair of replies.
     """
 
     turns: list[Turn]
     tools: list[Any] | None = None
     pictures: list[Any] = field(default_factory=list)
+    rejected: Turn | None = None
 
     @property
     def thinks(self) -> bool:

@@ -35,12 +35,24 @@ FORMS = (
     Form(
         name="preferences",
         keys=("prompt", "chosen", "rejected"),
-        lines='prompt: "{prompt}", reply: chosen (a run trains the chosen replies alone)',
+        lines='prompt: "{prompt}", reply: chosen, rejected: rejected, beside task: preference',
     ),
     Form(
         name="preferences",
         keys=("chosen", "rejected"),
-        lines="messages: chosen (a run trains the chosen replies alone)",
+        lines="messages: chosen, rejected: rejected, beside task: preference",
+    ),
+    Form(
+        name="preferences",
+        keys=("instruction", "chosen_response", "rejected_response"),
+        lines='prompt: "{instruction}", reply: chosen_response, rejected: rejected_response, beside task: '
+        "preference",
+    ),
+    Form(
+        name="preferences",
+        keys=("input", "preferred_output", "non_preferred_output"),
+        lines="messages: input, reply: preferred_output, rejected: non_preferred_output, beside task: "
+        "preference",
     ),
     *(
         Form(name="questions and answers", keys=keys, lines=f'prompt: "{{{keys[0]}}}", reply: {keys[1]}')

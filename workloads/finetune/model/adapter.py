@@ -66,6 +66,11 @@ def check_adapter(recipe: Recipe, base: Any) -> None:
     except (ValueError, TypeError, NotImplementedError) as error:
         raise InputError(f"lora: peft cannot adapt {type(base).__name__}: {one_line(error)}") from error
     check_first_weights(recipe, adapted)
+    if recipe.task == "preference" and hasattr(adapted.get_output_embeddings(), "lora_A"):
+        raise InputError(
+            "lora.target_modules matches the output layer, whose weights trl reads directly with task "
+            "preference: leave it out"
+        )
     changed = {name for name, module in adapted.base_model.model.named_modules() if hasattr(module, "lora_A")}
     if both := sorted(changed.intersection(tied)):
         raise InputError(

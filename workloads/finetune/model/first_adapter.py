@@ -12,6 +12,8 @@ from finetune.settings.sections import Model
 from finetune.storage.adapter_files import CONFIG, WEIGHTS, AdapterFiles, fetch_adapter
 from shared.errors import InputError, one_line
 
+# The name by which trl asks for the adapter of its reference model.
+REFERENCE = "ref"
 # Keys of PEFT's configuration by the keys of a recipe's section.
 _KEYS = {
     "rank": "r",
@@ -39,7 +41,11 @@ def with_first_adapter(recipe: Recipe) -> Recipe:
     if files is None:
         return recipe
     _check_base(recipe.model, files)
-    return recipe.model_copy(update={"lora": _section(recipe.model, files.config)})
+    lora = _section(recipe.model, files.config)
+    if recipe.task == "preference":
+        # trl switches dropout off.
+        lora = lora.model_copy(update={"dropout": 0.0})
+    return recipe.model_copy(update={"lora": lora})
 
 
 def check_first_weights(recipe: Recipe, adapted: Any) -> None:
@@ -75,6 +81,15 @@ def load_first_weights(folder: Path, adapted: Any) -> None:
 
     if not any(weight.is_meta for weight in adapted.parameters()):
         set_peft_model_state_dict(adapted, load_file(folder / WEIGHTS))
+
+
+def hold_reference(adapted: Any) -> None:
+    """Keep a copy of a model's adapter, frozen, under the name by which trl asks for its reference."""
+    from peft import get_peft_model_state_dict, set_peft_model_state_dict
+
+    adapted.add_adapter(REFERENCE, adapted.peft_config["default"])
+    set_peft_model_state_dict(adapted, get_peft_model_state_dict(adapted), adapter_name=REFERENCE)
+    adapted.set_adapter("default")
 
 
 def _check_base(model: Model, files: AdapterFiles) -> None:

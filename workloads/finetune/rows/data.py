@@ -187,6 +187,8 @@ def _as_conversations(data: Data, rows: dict[str, list[Any]]) -> dict[str, list[
         "prompt": [row["turns"][:-1] for row in read],
         "completion": [row["turns"][-1:] for row in read],
     }
+    if data.rejected:
+        columns["rejected"] = [[row["rejected"]] for row in read]
     if data.tools:
         columns["tools"] = [row["tools"] for row in read]
     if data.image:

@@ -6,13 +6,14 @@ import json
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from finetune.forms.columns import RowError
-from finetune.forms.conversation import Conversation, is_trained, read_row
+from finetune.forms.conversation import Conversation, is_trained
+from finetune.forms.pairs import read
 from finetune.forms.turns import UNTRAINED
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, Source, reading, sources_of
@@ -163,21 +164,21 @@ class Reader:
 
     def _stored(self, row: dict[str, Any], source: Source) -> "list[dict[str, Any]] | Unusable":
         try:
-            read = read_row(self._data, row)
+            conversation = read(self._data, row)
         except RowError as error:
             return Unusable(at=self.count, reason=error.reason, detail=str(error))
         if self._data.trained_replies == "last":
-            turns = [_untrained(turn) for turn in read.turns[:-1]]
-            read = Conversation(turns=[*turns, read.turns[-1]], tools=read.tools, pictures=read.pictures)
+            turns = [_untrained(turn) for turn in conversation.turns[:-1]]
+            conversation = replace(conversation, turns=[*turns, conversation.turns[-1]])
         values = {column: row.get(column) for column in self._data.fields.values()}
-        kept = {"at": self.count, "thinks": read.thinks}
+        kept = {"at": self.count, "thinks": conversation.thinks}
         if not self._data.image:
-            return [kept | {"row": _json(read, len(read.turns), values)}]
-        pictures = [_picture(picture, source.folder) for picture in read.pictures]
-        ends = [end for end, turn in enumerate(read.turns, start=1) if is_trained(turn)]
-        shown = [pictures[: _places(read, end)] for end in ends]
+            return [kept | {"row": _json(conversation, len(conversation.turns), values)}]
+        pictures = [_picture(picture, source.folder) for picture in conversation.pictures]
+        ends = [end for end, turn in enumerate(conversation.turns, start=1) if is_trained(turn)]
+        shown = [pictures[: _places(conversation, end)] for end in ends]
         return [
-            kept | {"row": _json(read, end, values), "many": len(part), "pictures": part}
+            kept | {"row": _json(conversation, end, values), "many": len(part), "pictures": part}
             for end, part in zip(ends, shown, strict=True)
         ]
 
@@ -197,6 +198,7 @@ def _places(read: Conversation, end: int) -> int:
 
 def _json(read: Conversation, end: int, values: dict[str, Any]) -> str:
     row = {"turns": read.turns[:end], "tools": read.tools, "values": values}
+    row |= {"rejected": read.rejected} if read.rejected else {}
     return json.dumps(row, ensure_ascii=False, default=str)
 
 

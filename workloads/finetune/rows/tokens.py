@@ -90,7 +90,7 @@ class _Maker:
         all_tools = batch.get("tools") or [None] * len(batch["prompt"])
         for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
             for row in self.template.rows([*prompt, *completion], tools):
-                _check_vocabulary(row.tokens, self.tokenizer, self.vocabulary)
+                check_vocabulary(row.tokens, self.tokenizer, self.vocabulary)
                 tokens.append(row.tokens)
                 labels.append(
                     [
@@ -105,12 +105,12 @@ class _Maker:
         chunks = list[list[int]]()
         batch = self.rows.select(range(start, min(start + BATCH, len(self.rows))))
         for tokens in token_lists(batch, self.tokenizer):
-            _check_vocabulary(tokens, self.tokenizer, self.vocabulary)
+            check_vocabulary(tokens, self.tokenizer, self.vocabulary)
             chunks += chunks_of(tokens, cast(int, self.chunks))
         return batch_of(chunks, [[NOT_TRAINED, *chunk[1:]] for chunk in chunks])
 
 
-def _check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:
+def check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:
     """Raises InputError for a token that the tokenizer knows and the model does not."""
     highest = max(tokens)
     if vocabulary is not None and highest >= vocabulary:

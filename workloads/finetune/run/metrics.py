@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,41 @@ class Evaluation:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairProgress(Progress):
+    """Progress of a preference.
+
+    `reward_accuracy` is the share of pairs in which the reply to prefer has the higher reward, and
+    `reward_margin` by how much on average. A reward is beta times how much more probable the training made a
+    reply.
+    """
+
+    reward_accuracy: float
+    reward_margin: float
+
+    def line(self) -> str:
+        """The progress in a line for people."""
+        return f"{super().line()} preferred {self.reward_accuracy:.3f} margin {self.reward_margin:.4f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairEvaluation(Evaluation):
+    """The same on the held-out pairs."""
+
+    eval_reward_accuracy: float
+    eval_reward_margin: float
+
+    def line(self) -> str:
+        """The evaluation in a line for people."""
+        return (
+            f"{super().line()} preferred {self.eval_reward_accuracy:.3f} margin {self.eval_reward_margin:.4f}"
+        )
+
+
+# Names of the figures of a preference in the trainer's log.
+_ACCURACY, _MARGIN = "rewards/accuracies", "rewards/margins"
+
+
 class Pace:
     """Measures speed: tokens per second between logs, and the seconds that remain."""
 
@@ -68,7 +103,7 @@ class Pace:
         speed = (logs["num_tokens"] - self._tokens) / max(seconds, 1e-9)
         left = (steps - step) * (now - self._first) / max(step - self._first_step, 1)
         self._last, self._tokens = now, logs["num_tokens"]
-        return Progress(
+        progress = Progress(
             step=step,
             steps=steps,
             epoch=epoch,
@@ -80,15 +115,26 @@ class Pace:
             seconds=seconds,
             seconds_left=left,
         )
+        if _ACCURACY not in logs:
+            return progress
+        rewards = {"reward_accuracy": logs[_ACCURACY], "reward_margin": logs[_MARGIN]}
+        return PairProgress(**asdict(progress), **rewards)
 
 
 def last_evaluation(history: Iterable[Mapping[str, float]]) -> Evaluation | None:
     """The latest evaluation in the trainer's log, if there is one."""
     for logs in reversed([*history]):
         if "eval_loss" in logs:
-            return Evaluation(
+            evaluation = Evaluation(
                 step=int(logs["step"]),
                 eval_loss=logs["eval_loss"],
                 eval_token_accuracy=logs["eval_mean_token_accuracy"],
+            )
+            if f"eval_{_ACCURACY}" not in logs:
+                return evaluation
+            return PairEvaluation(
+                **asdict(evaluation),
+                eval_reward_accuracy=logs[f"eval_{_ACCURACY}"],
+                eval_reward_margin=logs[f"eval_{_MARGIN}"],
             )
     return None

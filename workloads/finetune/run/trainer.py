@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from peft import PeftModel
 from torch.utils.data import DataLoader
-from trl import SFTConfig, SFTTrainer
+from trl import DPOConfig, SFTConfig, SFTTrainer
 
 from finetune.model.all_weights import load_into
 from finetune.model.loading import without_router_scores
@@ -19,7 +19,7 @@ from shared.errors import InputError
 _COUNTS = ("num_experts", "num_experts_per_tok")
 
 
-def balance_experts(arguments: SFTConfig, model: Any, recipe: Recipe) -> None:
+def balance_experts(arguments: SFTConfig | DPOConfig, model: Any, recipe: Recipe) -> None:
     """Decide whether a run trains the loss that balances the experts of a mixture, as trl does by default.
 
     An adapter trains without it, because the routers keep their weights. The coefficient is the published

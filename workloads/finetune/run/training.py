@@ -8,13 +8,13 @@ import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from accelerate.utils import broadcast_object_list
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback, TrainerState
-from trl import SFTConfig, SFTTrainer
+from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
 from finetune.model.adapter import check_adapter, lora_config
 from finetune.model.all_weights import choose_weights
@@ -32,6 +32,7 @@ from finetune.results.result import check_result, load_trained, publish_result
 from finetune.rows import day
 from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
+from finetune.rows.pair_tokens import rejected_line
 from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import PrefixedBatch
 from finetune.rows.stops import missing_stop
@@ -40,6 +41,7 @@ from finetune.run.answers import Answers, JudgeUntrained
 from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
 from finetune.run.driver import Driver
 from finetune.run.outcome import Outcome, outcome_of, summary_of
+from finetune.run.preference import build_pair_trainer, pair_arguments
 from finetune.run.trackers import name_run
 from finetune.run.trainer import RowTrainer, balance_experts
 from finetune.run.transport import check_transport, describe
@@ -55,6 +57,8 @@ from shared.files import MetricsLog
 from shared.recipe_file import RecipeError
 from shared.time_limit import TimeLimit
 
+A = TypeVar("A", SFTConfig, DPOConfig)
+
 
 def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> Outcome:
     """Train from the newest complete checkpoint to the end, and publish the result.
@@ -65,7 +69,7 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
     check_transport()
     workspace = _workspace(run)
     name_run(workspace)
-    arguments = sft_arguments(recipe, workspace)
+    arguments = trainer_arguments(recipe, workspace)
     try:
         with limit.counted():
             return _train(recipe, run, driver, limit, workspace, arguments)
@@ -74,13 +78,17 @@ def train(recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit) -> O
 
 
 def _train(
-    recipe: Recipe, run: RunFolder, driver: Driver, limit: TimeLimit, workspace: Path, arguments: SFTConfig
+    recipe: Recipe,
+    run: RunFolder,
+    driver: Driver,
+    limit: TimeLimit,
+    workspace: Path,
+    arguments: SFTConfig | DPOConfig,
 ) -> Outcome:
     newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
     day.keep(*broadcast_object_list([None if arguments.process_index else run.day()]))
     if (line := describe(arguments.device)) and arguments.process_index == 0:
         print(line, flush=True)
-    arguments.packing = recipe.training.packing
     # Local rank 0 downloads first. The other processes of the node then read the files from disk.
     with arguments.main_process_first(desc="download"):
         published, first = fetch_model(recipe.model), fetch_adapter(recipe.model)
@@ -129,7 +137,7 @@ def _train(
     return outcome
 
 
-def _with_loss(answers: Answers | None, trainer: SFTTrainer) -> SFTTrainer:
+def _with_loss(answers: Answers | None, trainer: SFTTrainer | DPOTrainer) -> SFTTrainer | DPOTrainer:
     """The trainer, which evaluates the untrained model when `answers` ask for it."""
     if answers:
         answers.evaluate = trainer.evaluate
@@ -154,6 +162,7 @@ def _show_start(
     for line in filter(None, (prepared.about, about_stop, about_day)):
         print(line)
     shown = first_row(rows, processor, recipe.data.image is not None)
+    shown += [rejected_line(rows)] if recipe.data.rejected else []
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
     return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder)
 
@@ -190,18 +199,21 @@ def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint |
 
 def build_trainer(
     recipe: Recipe,
-    arguments: SFTConfig,
+    arguments: SFTConfig | DPOConfig,
     rows: Dataset,
     test_rows: Dataset | None,
     callbacks: list[TrainerCallback],
     first: AdapterFiles | None = None,
     beside: Folder | None = None,
-) -> SFTTrainer:
+) -> SFTTrainer | DPOTrainer:
     """The trainer of a recipe over conversations, with the model, and perhaps an adapter, from disk.
 
     The tokens stay in `beside`, the run's folder, too.
     """
     processor = _prepare(recipe, rows).processor
+    if isinstance(arguments, DPOConfig):
+        return build_pair_trainer(recipe, arguments, processor, rows, test_rows, callbacks, first)
+    arguments.packing = recipe.training.packing
     make = partial(token_rows, recipe, processor, rows, test_rows, beside)
     prefix, rows, test_rows = in_turns(arguments, make)
     with loaded_by_one_process(is_sharded(recipe.training)):
@@ -278,11 +290,31 @@ def assemble(
     return trainer
 
 
+def trainer_arguments(recipe: Recipe, workspace: Path) -> SFTConfig | DPOConfig:
+    """The settings of the task's trainer, as `sft_arguments` makes them."""
+    if recipe.task == "fine-tune":
+        return sft_arguments(recipe, workspace)
+    with errors_of_trl(recipe.training):
+        return _in_own_folder(pair_arguments(_settings(recipe, workspace), recipe.training), workspace)
+
+
 def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
     """The trainer's settings. Each rank writes into its own directory in `workspace`, emptied first."""
+    with errors_of_trl(recipe.training):
+        arguments = SFTConfig(**_settings(recipe, workspace), **checked(recipe.training.trl))
+    return _in_own_folder(arguments, workspace)
+
+
+def _in_own_folder(arguments: A, workspace: Path) -> A:
+    arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
+    shutil.rmtree(arguments.output_dir, ignore_errors=True)
+    return arguments
+
+
+def _settings(recipe: Recipe, workspace: Path) -> dict[str, Any]:
     training = recipe.training
     on_gpu = torch.cuda.is_available()
-    own: dict[str, Any] = dict(
+    return dict(
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
         per_device_train_batch_size=training.batch_size,
@@ -332,11 +364,6 @@ def sft_arguments(recipe: Recipe, workspace: Path) -> SFTConfig:
         run_name=workspace.name,
         **sharding_arguments(training),
     )
-    with errors_of_trl(training):
-        arguments = SFTConfig(**own, **checked(training.trl))
-    arguments.output_dir = str(workspace / f"rank-{arguments.process_index}")
-    shutil.rmtree(arguments.output_dir, ignore_errors=True)
-    return arguments
 
 
 def _workspace(run: RunFolder) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from finetune.settings.layers import adapter_problems
 from finetune.settings.lora import Lora
+from finetune.settings.tasks import task_problems
 from finetune.settings.trl_fields import REFUSED, SET_BY_RUN
 from shared.recipe_file import did_you_mean
 
@@ -106,6 +107,7 @@ def contradictions(recipe: "Recipe") -> Iterable[str]:
     yield from _of_pictures_and_packs(recipe)
     yield from _of_training(recipe)
     yield from _of_evaluation(recipe)
+    yield from task_problems(recipe)
     yield from _of_library(recipe)
     yield from _of_secrets(recipe)
 
@@ -119,8 +121,10 @@ def _of_sources(recipe: "Recipe") -> Iterable[str]:
         yield "data.name, a data set, or data.files must be given, not both"
     if data.config and data.files:
         yield "data.config is of a data set, and data.files have none"
-    if data.messages and data.model_dump(include=_NOT_WITH_MESSAGES, exclude_defaults=True):
-        left_out = ", ".join(sorted(_NOT_WITH_MESSAGES))
+    # With pairs, the messages may be those before the two replies.
+    not_with_messages = _NOT_WITH_MESSAGES - ({"reply"} if data.rejected else set())
+    if data.messages and data.model_dump(include=not_with_messages, exclude_defaults=True):
+        left_out = ", ".join(sorted(not_with_messages))
         yield f"data.messages are whole conversations; {left_out} must be left out"
     if data.tools and not data.messages:
         yield "data.tools are of whole conversations; it needs data.messages"

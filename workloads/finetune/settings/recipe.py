@@ -8,9 +8,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from finetune.forms.reading import NAMES
 from finetune.settings.contradictions import (
@@ -21,6 +21,7 @@ from finetune.settings.contradictions import (
 )
 from finetune.settings.lora import Lora
 from finetune.settings.sections import Data, Evaluation, Model, Training
+from finetune.settings.tasks import for_preference, is_task
 from finetune.settings.values import AdapterSource, Section
 from shared.recipe_file import checked, find, load, parsed, section_in
 
@@ -36,6 +37,10 @@ STORAGE = "storage://"
 class Recipe(Section):
     """Everything that decides the result of a run, except the number of processes."""
 
+    task: Annotated[Literal["fine-tune", "preference"], BeforeValidator(is_task)] = Field(
+        "fine-tune",
+        description="What is trained: the replies of the rows, or a preference for one of two replies (DPO).",
+    )
     model: Model
     lora: Lora | None = None
     data: Data
@@ -45,7 +50,7 @@ class Recipe(Section):
     @model_validator(mode="before")
     @classmethod
     def _has_defaults_of_all_weights(cls, tree: Any) -> Any:
-        return for_all_weights(tree)
+        return for_all_weights(for_preference(tree))
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "Recipe":
@@ -80,6 +85,7 @@ class Recipe(Section):
                 include={"batch_size", "packing", "optimizer", "gradient_checkpointing", "sharding"}
                 | ({"trl"} if self.training.trl else set())
             ),
+            **({"task": self.task} if self.task != "fine-tune" else {}),
             # No sequence of text is longer than max_length, so then the rows do not matter.
             "rows": {} if self.training.max_length else fills,
         }

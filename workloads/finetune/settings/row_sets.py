@@ -37,6 +37,7 @@ class RowSet(BaseModel):
     prompt: str | None = Field(None, description="As in data.")
     fields: dict[str, str] | None = Field(None, description="As in data.")
     reply: str | None = Field(None, description="As in data.")
+    rejected: str | None = Field(None, description="As in data.")
     system: str | None = Field(None, description="As in data.")
     optional: list[str] | None = Field(None, description="As in data.")
     trained_replies: Literal["all", "last"] | None = Field(None, description="As in data.")

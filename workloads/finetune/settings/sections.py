@@ -16,8 +16,9 @@ from pydantic import (
 )
 
 from finetune.forms.columns import RowError
-from finetune.forms.conversation import Conversation, read_row
+from finetune.forms.conversation import Conversation
 from finetune.forms.known import no_column
+from finetune.forms.pairs import read
 from finetune.forms.pictures import is_below
 from finetune.forms.reading import NAMES, FileError, read_rows
 from finetune.settings.contradictions import with_fields
@@ -131,6 +132,11 @@ class Data(Source):
         "never is.",
     )
     reply: MaybeText = Field("", description="Column with the text that the model learns to write.")
+    rejected: Text | None = Field(
+        None,
+        description="Column with the reply that the model learns to avoid, for task preference. reply, or "
+        "messages, has the one that it learns to prefer.",
+    )
     fields: dict[str, str] = Field(
         {},
         description="Placeholders of prompt, and the column that fills each of them. By default a "
@@ -191,11 +197,12 @@ class Data(Source):
     @property
     def texts(self) -> list[str]:
         """The columns that hold text."""
+        pair = [self.rejected] if self.rejected else []
         if self.messages:
-            return [self.messages, *([self.tools] if self.tools else [])]
+            return [*filter(None, [self.messages, self.reply, self.tools]), *pair]
         if self.text:
             return [self.text]
-        return [*self.fields.values(), self.reply]
+        return [*self.fields.values(), self.reply, *pair]
 
     @property
     def columns(self) -> list[str]:
@@ -226,7 +233,7 @@ class Data(Source):
 
     def conversation(self, row: Mapping[str, Any]) -> Conversation:
         """The turns and pictures of a row. Raises RowError, a ValueError, if it cannot be trained."""
-        return read_row(self, row)
+        return read(self, row)
 
 
 class Training(Section):
@@ -245,6 +252,11 @@ class Training(Section):
     )
     learning_rate: PositiveFloat = Field(
         2e-4, description="The highest learning rate of the schedule. Without lora it is 1e-5 by default."
+    )
+    beta: PositiveFloat | None = Field(
+        None,
+        description="How closely task preference keeps the model to its reference, as DPO calls it. By "
+        "default 0.1. A higher one keeps it closer.",
     )
     schedule: Literal["constant", "constant_with_warmup", "linear", "cosine"] = Field(
         "cosine", description="How the learning rate changes from the first step to the last."

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
+from transformers import TrainingArguments
 from transformers.utils import is_liger_kernel_available
 from trl import SFTConfig
 
@@ -23,12 +24,12 @@ def errors_of_trl(training: Training) -> Generator[None]:
         raise InputError(f"training.trl: {one_line(error)}") from error
 
 
-def checked(settings: dict[str, Any]) -> dict[str, Any]:
+def checked(settings: dict[str, Any], kind: type[TrainingArguments] = SFTConfig) -> dict[str, Any]:
     """The settings in the types that trl declares. Raises ValueError for a value of another type.
 
     The library itself would find it only when it uses the value. It says itself which names it does not know.
     """
-    types = get_type_hints(SFTConfig)
+    types = get_type_hints(kind)
     values = {}
     for name, value in settings.items():
         try:
@@ -38,7 +39,7 @@ def checked(settings: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def check_packages(arguments: SFTConfig) -> None:
+def check_packages(arguments: TrainingArguments) -> None:
     """Raises ImportError for a package that a setting needs. The library looks for it late."""
     if arguments.use_liger_kernel and not is_liger_kernel_available():
         raise ImportError("use_liger_kernel needs the package liger-kernel, which is not installed")
