@@ -5,11 +5,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from engine import checkouts
 from engine.errors import EngineError
 from engine.project import ROOT, known_stacks, project_name, stack_file
+
+# What a rehearsal has in place of an encrypted text inside a map.
+_STAND_IN: Final = "encrypted-in-the-stack-file"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +59,36 @@ def configuration(stack: str, overrides: Mapping[str, str], checkout: Path = ROO
     values |= fakes
     # A committed secret in plain text stays plain, so that the program rejects it as it would in the cloud.
     # In another checkout it is allowed: the merge request that is previewed may remove it.
-    revealed = committed.keys() - overridden.keys() if checkout == ROOT else set()
+    plain = {key for key, value in committed.items() if not _has_stand_in(value)}
+    revealed = plain - overridden.keys() if checkout == ROOT else set()
     hidden = [key for key in secrets if key in values and key not in revealed]
     return Configuration(
         plain={key: value for key, value in values.items() if key not in hidden},
-        secret={key: values[key] for key in hidden},
+        secret={key: texts.get(key, values[key]) for key in hidden},
         fake=list(fakes),
     )
 
 
 def _committed(stack: str, checkout: Path) -> dict[str, Any]:
-    """The values of the stack file. Encrypted ones are left out: a rehearsal has no key to read them."""
+    """The values of the stack file. Encrypted ones are left out: a rehearsal has no key to read them.
+
+    Inside a map they have a stand-in, so that the plan has a place for each.
+    """
     values = stack_file(stack, checkout) if stack in known_stacks(checkout) else {}
+    return {key: _with_stand_ins(value) for key, value in values.items() if not _is_encrypted(value)}
+
+
+def _with_stand_ins(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
     return {
-        key: value for key, value in values.items() if not (isinstance(value, dict) and "secure" in value)
+        key: _STAND_IN if _is_encrypted(inner) else _with_stand_ins(inner) for key, inner in value.items()
     }
+
+
+def _has_stand_in(value: Any) -> bool:
+    return value == _STAND_IN or (isinstance(value, dict) and any(map(_has_stand_in, value.values())))
+
+
+def _is_encrypted(value: Any) -> bool:
+    return isinstance(value, dict) and "secure" in value

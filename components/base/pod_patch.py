@@ -27,6 +27,14 @@ class PodPatch:
             self, pod={**self.pod, "tolerations": [*self.pod.get("tolerations", ()), *tolerations]}
         )
 
+    def with_patch(self, other: "PodPatch") -> "PodPatch":
+        """These additions and those of another patch."""
+        return PodPatch(
+            pod=_merged(dict(self.pod), dict(other.pod)),
+            container=_merged(dict(self.container), dict(other.container)),
+            variables={**self.variables, **other.variables},
+        )
+
     def add_to(self, template: dict[str, Any]) -> None:
         """Adds everything to a pod's template."""
         self.add_variables_to(template)

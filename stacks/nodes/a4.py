@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import pulumi
 from pydantic import Field
 
-from cloud.machines import GPU_RESOURCE, MACHINES
+from cloud.machines import GPU_RESOURCE, MACHINES, Machine
 from components.capacity.capacity_chain import CapacityChain
 from components.capacity.node_needs import NodeNeeds
 from components.capacity.rdma_network import RdmaNetwork, RdmaNetworkArgs
@@ -132,13 +132,13 @@ class A4Capacity(ConfigModel):
                 "one with `pulumi config set capacity.zone ZONE`"
             )
 
-    def warn_of_missing_nodes(self, nodes: int) -> None:
+    def warn_of_missing_nodes(self, nodes: int, machine: Machine = MACHINE) -> None:
         """Warns about settings with which pods would stay pending, or nodes would wait for others.
 
         https://docs.cloud.google.com/cluster-director/docs/choose-consumption-option
         """
         types = self.capacity_types
-        warn_of_no_sale(types, MACHINE)
+        warn_of_no_sale(types, machine)
         one_by_one = [kind for kind in types if kind in (CapacityType.FLEX_START, CapacityType.SPOT)]
         if nodes > 1 and one_by_one:
             limit = "; capacity.minutes limit that" if len(types) > 1 else ""

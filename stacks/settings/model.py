@@ -211,8 +211,9 @@ def hint_of(field: FieldInfo) -> Hint:
 
 
 def is_secret(field: FieldInfo) -> bool:
-    """Whether a field's value must be stored encrypted."""
-    return without_none(field.annotation) is SecretStr
+    """Whether a field's value must be stored encrypted. In a map every value is."""
+    kind = without_none(field.annotation)
+    return kind is SecretStr or (get_origin(kind) is dict and get_args(kind)[1] is SecretStr)
 
 
 def values_of(field: FieldInfo) -> str:

@@ -145,6 +145,8 @@ class ConfigReader:
         if detail["type"] == "value_error":
             remedy = f", so it is not {values_of(field)}; {_store(key)}" if is_secret(field) else ""
             return key, f"{detail['ctx']['error']}{remedy}"
+        if is_secret(field):
+            return key, f"is not {values_of(field)}; {_store(key)}"
         text = self._values.get(key, "")
         # In a list, the error is one of its words.
         word = detail["input"] if isinstance(detail["input"], str) else text
@@ -159,7 +161,9 @@ class ConfigReader:
 
     def _plain_text_problems(self, fields: Mapping[str, FieldInfo]) -> Iterator[Problem]:
         for key in self._values:
-            if key in fields and is_secret(fields[key]) and key not in self._secrets:
+            # Pulumi calls a whole map secret if one of its values is.
+            name = key.partition(".")[0] if _is_map(fields.get(key.partition(".")[0])) else key
+            if name in fields and is_secret(fields[name]) and self._secrets.isdisjoint((key, name)):
                 yield key, _in_plain_text(key)
         for key in PROVIDER_SECRETS:
             text = self._values.get(key, "")
@@ -239,7 +243,8 @@ def _in_plain_text(key: str) -> str:
 
 
 def _store(key: str) -> str:
-    return f"`pulumi config set --secret {key}` asks for it and stores it encrypted"
+    path = "--path " if "." in key and ":" not in key else ""
+    return f"`pulumi config set --secret {path}{key}` asks for it and stores it encrypted"
 
 
 def _flat(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,12 @@ TPU_MAXTEXT: dict[str, str | None] = {
     "gcp:region": "us-east5",
     "llm-stacks:hfToken": None,
 }
+# The same of own.
+OWN: dict[str, str | None] = {
+    "llm-stacks:scenario": "own",
+    "llm-stacks:hfToken": None,
+    "llm-stacks:command": '["python", "train.py"]',
+}
 _TOKEN = ("llm-stacks:hfToken",)
 
 

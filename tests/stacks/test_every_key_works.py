@@ -37,7 +37,13 @@ NEEDS: Final[Mapping[str, dict[str, str]]] = {
     "capacity.zone": FROM_A_LIST,
     "controlPlane": {"controlPlane": "private", "authorizedNetworks": "10.1.0.0/24"},
     "serveNotGood": {"serve": "run"},
-    "transport": {"nodes": "2"},
+    # Only own has a machine to choose.
+    "transport": {
+        "nodes": "2",
+        "machine": "a4-highgpu-8g",
+        "capacity.type": "reservation",
+        "capacity.reservation": "one-of-mine",
+    },
 }
 # Settings before and after, where a stack file has the key in another spelling.
 CHANGES: Final[Mapping[str, tuple[dict[str, str], dict[str, str]]]] = {
@@ -53,6 +59,8 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "capacity.minutes": ("[31, 61]",),
     "capacity.zone": tuple(f"{region}-a" for region in REGIONS),
     "clusterName": ("another",),
+    "code": ("workloads/launch",),
+    "command": ('["python", "another.py"]',),
     "dataset": ("hf://datasets/somebody/rows/*.parquet",),
     # A file for the image of each trainer.
     "extraRequirements": ("workloads/finetune/requirements.txt", "workloads/maxtext/requirements.txt"),
@@ -67,7 +75,10 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "recipe": tuple(path.stem for path in sorted(ROOT.glob("workloads/**/recipes/*.yaml"))),
     "recipeSet": ('{"training": {"seed": 7}}', '{"steps": 7}'),
     "run": ("my-run",),
+    "secrets": ('{"API_KEY": "of-a-test"}',),
     "servingModel": ("google/gemma-3-4b-it",),
+    "stopExitCodes": ("[2, 3]",),
+    "variables": ('{"MODE": "fast"}',),
     "vllmArguments": ('["--max-num-seqs=7"]',),
     "wandbKey": ("k" * 40,),
     "zone": ("us-east5-a",),

@@ -15,8 +15,9 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from shared.exit_codes import Exit
-
+# 128 + SIGTERM is what Kubernetes and torchrun report of a process that SIGTERM has ended. The numbers are
+# here because the package runs alone in images of others, with their Python.
+FINISHED, FAILED, INTERRUPTED = 0, 1, 128 + signal.SIGTERM
 CLOSE = PContext.close
 # Seconds between SIGTERM and SIGKILL for the processes. It is this long because the pod's grace period limits
 # the time of a checkpoint: Kubernetes then kills all processes. torchrun's own option is new in torch 2.11.
@@ -81,16 +82,32 @@ class _ExitCodes:
 
     @property
     def saved(self) -> Set[int]:
-        return {Exit.FINISHED, Exit.INTERRUPTED, *self.launch.saved}
+        return {FINISHED, INTERRUPTED, *self.launch.saved}
 
     def close(self, context: Any, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
         ended = {handler.proc.poll() for handler in context.subprocess_handlers.values()}
         failed = ended - {None, *self.saved}
+        if not failed:
+            _end_each(context, death_sig or signal.SIGTERM)
         CLOSE(context, death_sig, SHUTDOWN_TIMEOUT_AFTER_FAILURE if failed else SHUTDOWN_TIMEOUT)
         self.codes[:] = [handler.proc.returncode for handler in context.subprocess_handlers.values()]
         # torchrun would start them again after any exit code.
         if self.final:
             sys.exit()
+
+
+def _end_each(context: Any, number: signal.Signals) -> None:
+    """Signal each process alone, and wait until it has saved.
+
+    torchrun signals its whole group. A data loader that ended would take the process along, unsaved.
+    """
+    running = [
+        handler.proc for handler in context.subprocess_handlers.values() if handler.proc.poll() is None
+    ]
+    for process in running:
+        process.send_signal(number)
+    for process in running:
+        process.wait(SHUTDOWN_TIMEOUT)
 
 
 def launch(launch: Launch) -> Ending:
@@ -128,20 +145,20 @@ def launch(launch: Launch) -> Ending:
         return Ending(code=min(exit_codes.final))
     except RendezvousError as error:
         print(f"error: the nodes did not meet at {rendezvous}: {error}", file=sys.stderr, flush=True)
-        return Ending(code=Exit.FAILED)
-    return Ending(code=Exit.FINISHED)
+        return Ending(code=FAILED)
+    return Ending(code=FINISHED)
 
 
 def _stopped(number: signal.Signals, exit_codes: _ExitCodes) -> Ending:
     lost = [code for code in exit_codes.codes if code not in {*exit_codes.saved, -number}]
-    code = Exit.FAILED if lost else 128 + number
+    code = FAILED if lost else 128 + number
     return Ending(code=code, stopped_by=number, lost=lost[0] if lost else None)
 
 
 def _exit_code(failed: ChildFailedError) -> int:
     """INTERRUPTED if the process that failed first was stopped, else FAILED."""
     rank, first = failed.get_first_failure()
-    if first.exitcode == Exit.INTERRUPTED:
+    if first.exitcode == INTERRUPTED:
         return first.exitcode
     print(f"error: the process of rank {rank} ended with {first.exitcode}", file=sys.stderr, flush=True)
-    return Exit.FAILED
+    return FAILED

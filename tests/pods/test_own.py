@@ -1,0 +1,42 @@
+"""The stack own with its example: plain torch on two nodes, killed in the middle."""
+
+import signal
+
+import pytest
+
+from rehearsal.running_pods.stage import Stage
+from tests.pods.conftest import Play
+
+COMPLETE = "Complete CompletionsReached"
+# Enough for a pod to be killed on the way.
+STEPS = 600
+
+
+def in_the_middle(stage: Stage) -> bool:
+    """Whether some steps are saved, and not all."""
+    return 0 < len(stage.losses()) < STEPS
+
+
+@pytest.fixture(scope="module")
+def undisturbed(play: Play) -> dict[int, float]:
+    """The losses of a run on one node to which nothing happens."""
+    stage = play("own", variables=f'{{"STEPS": "{STEPS}"}}')
+    stage.stack.up()
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    return stage.losses()
+
+
+def test_two_nodes_that_are_killed_and_lost_have_the_losses_of_one(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    stage = play("own", nodes="2", variables=f'{{"STEPS": "{STEPS}"}}')
+    stage.stack.up()
+    stage.waits_for("a checkpoint", lambda: in_the_middle(stage))
+    first = stage.pods()
+    running = stage.kubelet.pod(first[0]["metadata"]["name"])
+    assert running
+    running.process("program").signal(signal.SIGKILL)
+    stage.waits_for("other pods", lambda: len(stage.pods()) > len(first))
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    assert list(undisturbed) == list(range(1, STEPS + 1))
+    assert stage.losses() == pytest.approx(undisturbed, rel=1e-3)
