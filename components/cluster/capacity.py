@@ -16,7 +16,7 @@ from cloud.machines import Machine
 FLEX_START_MAX_HOURS: Final = 168
 # Hours that a job and a machine get on top of the run's training hours: for the start of nodes, for image
 # pulls and for lost attempts.
-_ALLOWANCE_HOURS: Final = 2
+ALLOWANCE_HOURS: Final = 2
 
 NOT_EVICTED: Final[Mapping[str, str]] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -185,7 +185,7 @@ class Capacity:
 
     def machine_hours(self, run_hours: int | None) -> int | None:
         """Hours that a machine is needed for a run that may train for `run_hours`. None means no limit."""
-        hours = None if run_hours is None else run_hours + _ALLOWANCE_HOURS
+        hours = None if run_hours is None else run_hours + ALLOWANCE_HOURS
         return min(hours or FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS) if self.flex_start else hours
 
     def node_config(self, run_hours: int | None = None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from operations import plan
+from operations.cost.budget import Budget, budget
 from operations.cost.prices import (
     ListPrice,
     Price,
@@ -97,6 +98,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--hours", type=float, help="hours of a run; by default maxRunHours, the longest that a run may take"
     )
     parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="DOLLARS",
+        help="print the hours of training that so many dollars pay for, and the command that sets them",
+    )
+    parser.add_argument(
         "--prices",
         type=Path,
         metavar="FILE",
@@ -108,6 +115,8 @@ def run(options: argparse.Namespace) -> int:
     """Prints the estimate. Returns 2 if the catalog gave no prices, else 0."""
     if options.hours is not None and not options.hours > 0:
         raise OperationError(f"--hours {options.hours}: give a number above 0")
+    if options.budget is not None and not options.budget > 0:
+        raise OperationError(f"--budget {options.budget}: give a number above 0")
     prices = file_prices(options.prices) if options.prices else None
     with Console(stderr=True).status(f"planning {options.stack}"):
         planned = plan.load(options.stack, options.set)
@@ -116,10 +125,15 @@ def run(options: argparse.Namespace) -> int:
                 f"--hours {options.hours:g}: stack {options.stack} trains nothing; leave it out"
             )
         estimate = _estimate(planned, options, prices)
+        paid = None if options.budget is None else _paid(planned, estimate, options.budget)
     if options.json:
-        print(json.dumps({"currency": "USD", **asdict(estimate)}, indent=2, default=str))
+        more = {"budget": {**asdict(paid), "command": paid.command}} if paid else {}
+        print(json.dumps({"currency": "USD", **asdict(estimate), **more}, indent=2, default=str))
     else:
-        _show(estimate, Console(width=None if sys.stdout.isatty() else 120))
+        console = Console(width=None if sys.stdout.isatty() else 120)
+        _show(estimate, console)
+        for note in paid.notes() if paid else ():
+            console.print(cell(note))
     return 2 if estimate.trouble else 0
 
 
@@ -132,6 +146,17 @@ def _estimate(planned: StackPlan, options: argparse.Namespace, prices: Prices | 
         return _priced(planned, options.hours, prices)
     except OperationError as error:
         return listed_estimate(planned, options.hours, str(error))
+
+
+def _paid(planned: StackPlan, estimate: Estimate, dollars: float) -> Budget:
+    """What a sum pays for at the prices of an estimate, which has those of all capacities of a list."""
+    known = {line.key: line for line in (*estimate.lines, *estimate.instead)}
+
+    def price(key: str, _unit: str) -> Price:
+        line = known[key]
+        return Price(line.price, line.source, line.listed)
+
+    return budget(planned, price, dollars)
 
 
 def listed_estimate(planned: StackPlan, hours: float | None, trouble: str = "") -> Estimate:

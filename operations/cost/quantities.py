@@ -50,6 +50,29 @@ def quantities_instead(plan: StackPlan) -> list[Quantity]:
     return _added_up(item for group in machines_of(plan) if group.order for item in _of_machines(group))
 
 
+def quantities_by_capacity(plan: StackPlan) -> dict[str, list[Quantity]]:
+    """Everything that is billed by time, for each capacity of a list by its name.
+
+    A plan without a list has one entry.
+    """
+    orders = {group.order for group in machines_of(plan)} or {0}
+    return {
+        " and ".join(dict.fromkeys(str(group.capacity) for group in _tried(plan, order))): _added_up(
+            _all(plan, order)
+        )
+        for order in sorted(orders)
+    }
+
+
+def _tried(plan: StackPlan, order: int) -> list[Machines]:
+    """The machines of each resource if its first capacities have none. A short list stays at its last one."""
+    groups = machines_of(plan)
+    most = {group.resource: 0 for group in groups}
+    for group in groups:
+        most[group.resource] = max(most[group.resource], group.order)
+    return [group for group in groups if group.order == min(order, most[group.resource])]
+
+
 def _added_up(items: Iterable[Quantity]) -> list[Quantity]:
     totals: dict[tuple[str, str, str], Quantity] = {}
     for quantity in items:
@@ -74,8 +97,8 @@ def _billed(plan: StackPlan) -> Iterator[Billed]:
             yield from (item for item in record.billed if item.when(resource.inputs))
 
 
-def _all(plan: StackPlan) -> Iterator[Quantity]:
-    machines = [group for group in machines_of(plan) if not group.order]
+def _all(plan: StackPlan, order: int = 0) -> Iterator[Quantity]:
+    machines = _tried(plan, order)
     for group in machines:
         yield from _of_machines(group)
     billed = {group.resource for group in machines}
