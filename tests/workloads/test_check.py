@@ -28,9 +28,15 @@ def given_by(model: Any, row: dict[str, Any]) -> torch.Tensor:
     return torch.stack([logprobs[place, tokens[0, place + 1]] for place in places])
 
 
+# Logits of these models come to 11. There bf16 has steps of 1/16, so a token of the same model may differ by
+# one step, and by more where layers have rounded otherwise. Rounding goes both ways, so the mean stays small.
+# Tried: a token 0.03 and a mean of 0.01 with the same weights, 4 and 2 with others.
+TOKEN, MEAN = 0.25, 0.05
+
+
 def same(model: Any, run: Path) -> bool:
-    rows = kept(run)
-    return all(torch.allclose(given_by(model, row), torch.tensor(row["logprobs"]), atol=0.05) for row in rows)
+    differences = [(given_by(model, row) - torch.tensor(row["logprobs"])).abs() for row in kept(run)]
+    return all(float(row.max()) <= TOKEN and float(row.mean()) <= MEAN for row in differences)
 
 
 @pytest.fixture(scope="module")
