@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from published_families import DENSE, MIXTURES, Family
+from published_more import MORE
 from published_others import HYBRIDS, PICTURES, REFUSED
 from tiny_families import templates, tokenizer_of
 
-FAMILIES = {family.name: family for family in (*DENSE, *MIXTURES, *HYBRIDS, *PICTURES, *REFUSED)}
+FAMILIES = {family.name: family for family in (*DENSE, *MIXTURES, *HYBRIDS, *PICTURES, *MORE, *REFUSED)}
 
 
 def config_of(family: Family) -> Any:
