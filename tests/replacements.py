@@ -12,9 +12,9 @@ import yaml
 import stacks
 from docs_generator.settings_reference import REPLACEMENTS
 from rehearsal.errors import RehearsalError
-from stacks.settings.model import is_secret, keys_of
+from stacks.settings.model import keys_of
 from tests import plans
-from tests.stacks.test_ways_back import REFUSED, changes, living
+from tests.stacks.test_ways_back import changes, living, stand
 
 _HEAD: Final = (
     "# What a change of each key replaces, by scenario: `python -m tests.replacements` writes it.\n"
@@ -32,9 +32,8 @@ def main(names: Iterable[str]) -> None:
 
 
 def keys(stack: str) -> list[str]:
-    """The keys that are tried. A secret has no other valid value here."""
-    every = keys_of(stacks.scenario_modules()[stack].Settings)
-    return sorted(every.keys() - {"scenario", *REFUSED, *(key for key in every if is_secret(every[key]))})
+    """The keys that are tried: all but the one that chooses the scenario."""
+    return sorted(keys_of(stacks.scenario_modules()[stack].Settings).keys() - {"scenario"})
 
 
 def replaced(stack: str, key: str) -> list[str]:
@@ -42,9 +41,7 @@ def replaced(stack: str, key: str) -> list[str]:
     rehearsal, types = living(stack), set[str]()
     for before, after in list(changes(stack, {}, key))[:_MOST]:
         try:
-            rehearsal.configure(before)
-            if rehearsal.preview().changed:
-                rehearsal.up()
+            stand(rehearsal, before)
             rehearsal.configure(after)
             types |= plans.replaced_types(rehearsal.preview())
         except RehearsalError as error:

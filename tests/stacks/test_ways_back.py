@@ -16,8 +16,9 @@ from rehearsal.errors import RehearsalError
 from rehearsal.fakes import finished_run
 from rehearsal.fakes.cloud import BUCKET, CLUSTER
 from rehearsal.session import Rehearsal
-from stacks.settings.model import is_secret, keys_of
+from stacks.settings.model import keys_of
 from tests import plans
+from tests.stacks.served_runs import run_in
 from tests.stacks.test_every_key_works import CHANGES, needed, values_for
 
 # Steps of a replacement, as an `up` reports them.
@@ -39,8 +40,6 @@ MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
 ]
 # Settings of the build, which a stack with `imageUri` does not have.
 OF_THE_BUILD: Final = ("accounts.build", "buildPool", "buildRegion", "extraRequirements", "imageUri")
-# `bucket` takes the place of the stack's own bucket, which is then not `forceDestroy`, and so protected.
-REFUSED: Final = ("bucket",)
 # One of each kind, in the stacks where they cost least. All others take minutes.
 QUICK: Final = {
     ("serve", "", "egress"),
@@ -57,7 +56,7 @@ OF_THE_CLUSTER: Final = (
 # What stays while a setting changes and changes back.
 KEPT: Final = {
     **dict.fromkeys(OF_THE_CLUSTER, CLUSTER),
-    **dict.fromkeys(("kmsKey", "subnet", "ownNetwork.pods"), BUCKET),
+    **dict.fromkeys(("kmsKey", "subnet", "ownNetwork.pods", "hfToken"), BUCKET),
 }
 
 
@@ -92,6 +91,21 @@ def problems(rehearsal: Rehearsal, settings: Mapping[str, str]) -> Iterator[str]
         yield str(error)
 
 
+def stand(rehearsal: Rehearsal, settings: Mapping[str, str]) -> None:
+    """Brings a stack up, with the finished runs that it serves."""
+    if settings.get("serve") == "run":
+        # The stack's own run, which it trains while it serves a model of the Hub.
+        others = {key: value for key, value in settings.items() if key != "serveNotGood"}
+        stand(rehearsal, {**others, "serve": "hub"})
+        (bucket,) = ids(rehearsal, BUCKET)
+        finished_run.write_run(run_in(rehearsal, f"{bucket}/{plans.outputs(rehearsal)['run']}"))
+    rehearsal.configure(settings)
+    assert rehearsal.buckets
+    finished_run.write_served_run(rehearsal.configuration.plain, rehearsal.buckets)
+    if rehearsal.preview().changed:
+        rehearsal.up()
+
+
 @cache
 def living(stack: str) -> Rehearsal:
     return plans.open_to_the_end(Rehearsal(stack, plans.known_settings(stack, **plans.STANDING_SETTINGS)))
@@ -105,8 +119,10 @@ def changes(
     if key in OF_THE_BUILD:
         standing.pop("imageUri", None)
     before = {**standing, **needed(stack, key), **context}
+    # A bucket of somebody else is never destroyed.
+    after = {name: value for name, value in before.items() if (name, key) != ("forceDestroy", "bucket")}
     for value in values_for(stack, key, context):
-        yield before, {**before, key: value}
+        yield before, {**after, key: value}
     if key in CHANGES:
         old, new = CHANGES[key]
         yield {**before, **old}, {**before, **new}
@@ -115,8 +131,7 @@ def changes(
 def parameters() -> Iterator[Any]:
     for stack in plans.STACKS:
         keys = keys_of(stacks.scenario_modules()[stack].Settings)
-        left_out = {"scenario", *REFUSED, *(key for key in keys if is_secret(keys[key]))}
-        alone = [({}, key) for key in sorted(keys.keys() - left_out)]
+        alone = [({}, key) for key in sorted(keys.keys() - {"scenario"})]
         for context, key in (*alone, *MEETINGS):
             if keys.keys() >= {*context, key}:
                 case = (stack, next(iter(context), ""), key)
@@ -128,9 +143,7 @@ def parameters() -> Iterator[Any]:
 def test_a_setting_changes_and_changes_back(stack: str, context: dict[str, str], key: str) -> None:
     rehearsal = living(stack)
     for before, after in changes(stack, context, key):
-        rehearsal.configure(before)
-        if rehearsal.preview().changed:
-            rehearsal.up()
+        stand(rehearsal, before)
         rehearsal.configure(after)
         if not context:
             known = yaml.safe_load(settings_reference.REPLACEMENTS.read_text())[stack].get(key, ())
