@@ -32,7 +32,7 @@ def main(names: Iterable[str]) -> None:
 
 
 def keys(stack: str) -> list[str]:
-    """The keys that are tried: all but the one that chooses the scenario."""
+    """The keys of a stack that are tried: every key but `scenario`."""
     return sorted(keys_of(stacks.scenario_modules()[stack].Settings).keys() - {"scenario"})
 
 

@@ -150,4 +150,11 @@ MORE = (
         settings=PLAIN | UNTIED | {"use_bias": True, "sliding_window": 32, "norm_epsilon": 1e-5},
         pads=False,
     ),
+    Family(
+        title="Ettin (ModernBERT decoder)",
+        name="jhu-clsp/ettin-decoder-1b",
+        template="qwen2_5",
+        kind="ModernBertDecoderConfig",
+        settings=PLAIN | {"pad_token_id": 0, "layer_types": ["full_attention", "sliding_attention"]},
+    ),
 )

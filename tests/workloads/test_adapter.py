@@ -58,10 +58,11 @@ def test_the_default_adapter_is_every_linear_layer_of_the_language_model(kind: s
     from transformers.pytorch_utils import Conv1D
 
     from finetune.model.adapter import lora_config
+    from finetune.model.families import language_part
     from finetune.settings.lora import Lora
 
     base = base_of(kind)
-    inside = {id(module) for module in base.get_decoder().modules()} - {id(base.get_output_embeddings())}
+    inside = {id(module) for module in language_part(base).modules()} - {id(base.get_output_embeddings())}
     linear = {
         name
         for name, module in base.named_modules()

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from finetune.model.families import language_part
 from finetune.model.first_adapter import check_first_weights
 from finetune.settings.lora import Lora
 from finetune.settings.recipe import Recipe
@@ -143,7 +144,7 @@ def _taken_for_experts(base: Any, pattern: str) -> set[str]:
 
 def _of_text(base: Any) -> Iterator[tuple[str, Any]]:
     """The modules of the language model, by their full names."""
-    decoder = base.get_decoder()
+    decoder = language_part(base)
     (prefix,) = (name for name, module in base.named_modules() if module is decoder)
     for name, module in decoder.named_modules():
         yield f"{prefix}.{name}".strip("."), module

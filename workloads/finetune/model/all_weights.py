@@ -11,7 +11,8 @@ from safetensors import safe_open
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.distributed.fsdp import FSDPModule
 
-from finetune.model.loading import auto_class, load_model
+from finetune.model.families import auto_class, language_part
+from finetune.model.loading import load_model
 from finetune.settings.sections import Model
 from finetune.storage.data_only import FROM_DISK
 from shared.errors import PassingError
@@ -30,7 +31,7 @@ def choose_weights(model: Any, pictures: bool) -> None:
     encoder = model.get_encoder(modality="image")
     if encoder is not model:
         encoder.requires_grad_(False)
-    for part in (model.get_decoder(), model.get_input_embeddings(), model.get_output_embeddings()):
+    for part in (language_part(model), model.get_input_embeddings(), model.get_output_embeddings()):
         part.requires_grad_(True)
 
 

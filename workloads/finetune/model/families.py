@@ -30,6 +30,12 @@ def text_attention(config: Any, name: str) -> dict[str, str]:
     return {"": name} | {part: name for part in config.sub_configs if getattr(config, part) is text}
 
 
+def language_part(model: Any) -> Any:
+    """The part of a loaded model that reads and writes text. Some classes call their head the decoder."""
+    decoder = model.get_decoder()
+    return model.base_model if decoder is model.get_output_embeddings() else decoder
+
+
 def model_class(config: Any) -> Any:
     """The class of the model. Raises ValueError where transformers has none for language models."""
     mapping = auto_class(config)._model_mapping
