@@ -21,9 +21,16 @@ from finetune.storage.checkpoint import MARKER, RunFolder, checkpoint_name
 from finetune.storage.data_only import check_index, stays_inside
 from finetune.storage.folder import Folder
 from shared.errors import InputError
+from shared.files import MetricsLog
+from shared.remembered import remembered
+from shared.time_limit import NO_LIMIT, TimeLimit
 
 SHARDS = "pytorch_model_fsdp_0"
 INDEX = f"{SHARDS}/.metadata"
+# Few enough levels for the parser, and too many for what compares and prints.
+NEST: list[Any] = []
+for _ in range(400):
+    NEST = [NEST]
 OUTSIDE = ("../planted", "a/../../planted", "/planted", "a//b", "./a", "a\\b", "a\nb", "")
 
 
@@ -218,6 +225,11 @@ RECORDS: dict[str, object] = {
     "another recipe": {"recipe": {"model": {"name": "../.."}}},
     "a commit that is a path": {"recipe": {}, "commits": {"model": "../../refs"}},
     "a commit of another key": {"recipe": {}, "commits": {"__class__": "0" * 40}},
+    "workers that are a text": {"recipe": {}, "workers": "8"},
+    "a day that is a list": {"recipe": {}, "day": ["2026-01-01"]},
+    "versions that are a text": {"recipe": {}, "versions": "1"},
+    "half of a character": {"recipe": {}, "day": "\ud800"},
+    "a nest that the parser takes": {"recipe": {"data": NEST}},
 }
 
 
@@ -281,6 +293,48 @@ def test_code_of_a_model_does_not_run_and_nobody_is_asked_whether_it_may(
             config_in_cache(Model(name=str(folder)))
     assert not asked
     assert not proof.exists()
+
+
+# Files of a run that hold what other tries did, and who reads them.
+NOTES: dict[str, tuple[str, object, Callable[[RunFolder], object]]] = {
+    "seconds that are a text": ("time.json", {"seconds": "9"}, lambda run: TimeLimit(run.folder, NO_LIMIT)),
+    "negative seconds": ("time.json", {"seconds": -1e9}, lambda run: TimeLimit(run.folder, NO_LIMIT)),
+    "no number of seconds": (
+        "time.json",
+        {"seconds": float("nan")},
+        lambda run: TimeLimit(run.folder, NO_LIMIT),
+    ),
+    "a nest of seconds": ("time.json", {"seconds": NEST}, lambda run: TimeLimit(run.folder, NO_LIMIT)),
+    "a reason that is a list": ("ended.json", {"reason": [1]}, lambda run: remembered(run.folder)),
+    "an attempt that is a list": ("attempt.json", {"attempt": [1]}, lambda run: run.writer.replaced()),
+    "a host that is a table": (
+        "attempt.json",
+        {"attempt": "x", "host": {}},
+        lambda run: run.writer.replaced(),
+    ),
+    "figures that are texts": ("before.json", {"exact": "1"}, RunFolder.before),
+    "a gain that is a text": (MARKER, {"gain": {"exact": "1"}}, RunFolder.gain),
+    "a gain without figures": (MARKER, {"gain": {"exact": 1.0}}, RunFolder.gain),
+    "words that are a number": (MARKER, {"not_good": 5}, lambda run: run.ending("model")),
+    "words with half of a character": (MARKER, {"not_good": "\ud800"}, lambda run: run.ending("model")),
+}
+
+
+@pytest.mark.parametrize("kind", NOTES)
+def test_a_forged_note_of_another_try_is_bad_input(kind: str, run: RunFolder) -> None:
+    name, content, read = NOTES[kind]
+    run.writer.begin()
+    run.folder.write_text(name, json.dumps(content))
+    with pytest.raises(InputError, match=name):
+        read(run)
+
+
+@pytest.mark.parametrize("line", ['{"step": 1e999}', "[" * 100_000, '{"step": null}', "7", '{"step": "x"}'])
+def test_a_forged_line_of_the_log_is_left_out(line: str, run: RunFolder) -> None:
+    run.folder.write_text("metrics.jsonl", f'{{"step": 1}}\n{line}\n')
+    log = MetricsLog(run.folder, 20)
+    log.flush()
+    assert run.folder.read_text("metrics.jsonl") == '{"step": 1}\n'
 
 
 @pytest.mark.parametrize("image", ["finetune", "maxtext"])

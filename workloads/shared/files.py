@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
+# A run's files have a few levels. Far below the depth at which Python's functions end with an error.
+MOST_LEVELS = 100
 # No writer takes as long as this, and clocks of machines that share a disk differ by less.
 SECONDS_UNTIL_STALE = 3600.0
 
@@ -104,24 +106,46 @@ def remove_stale_parts(parts: Iterable[Path]) -> None:
 def _step(line: str) -> int | None:
     try:
         return int(json.loads(line)["step"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None
 
 
-def read_json(files: TextFiles, name: str) -> dict[str, Any]:
+def read_json(
+    files: TextFiles, name: str, *, texts: Collection[str] = (), numbers: Collection[str] = ()
+) -> dict[str, Any]:
     """The content of a JSON file of the run, empty when there is none.
 
-    Raises InputError when it is half written, or has another form.
+    Args:
+        texts: Keys that have a text, if they are there.
+        numbers: Keys that have a finite number that is not negative, if they are there.
+
+    Raises InputError when it is half written, or has another form. A bucket may have any.
     """
     try:
         content = json.loads(files.read_text(name) or "{}")
+        is_right = isinstance(content, dict) and _can_be_shown(content, MOST_LEVELS)
     except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
+        content, is_right = {}, False
+    is_right = is_right and all(isinstance(content.get(key), str | None) for key in texts)
+    if not is_right or not all(_is_amount(content.get(key, 0)) for key in numbers):
         raise InputError(
             f"{name} in the run's folder is damaged: restore it, or delete it and the run writes it anew"
         )
     return content
+
+
+def _can_be_shown(tree: Any, levels: int) -> bool:
+    """Whether a value has at most so many levels. Raises ValueError when a text has half of a character."""
+    if isinstance(tree, str):
+        tree.encode()
+    if not isinstance(tree, dict | list):
+        return True
+    parts = (*tree, *tree.values()) if isinstance(tree, dict) else tree
+    return levels > 0 and all(_can_be_shown(part, levels - 1) for part in parts)
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < 1e15
 
 
 def write_or_say(files: TextFiles, name: str, text: str) -> None:

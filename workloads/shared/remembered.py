@@ -33,5 +33,5 @@ def remember(files: TextFiles, reason: str) -> None:
 
 def remembered(files: TextFiles) -> str | None:
     """The reason that an earlier try of this submission recorded, if it ended for bad input."""
-    end = read_json(files, FILE)
-    return end["reason"] if end.get("submission") == submission() else None
+    end = read_json(files, FILE, texts=("reason", "submission"))
+    return end.get("reason", "") if end.get("submission") == submission() else None

@@ -72,7 +72,7 @@ class TimeLimit:
         """Read the time of earlier tries. Without `limits.hours` time is counted but not limited."""
         self.counts = counts
         self._files, self._limits, self._clock = files, limits, clock
-        earlier = read_json(files, FILE)
+        earlier = read_json(files, FILE, texts=("idle",), numbers=("seconds",))
         self._before: float = earlier.get("seconds", 0)
         # Whether this try is idle, or an earlier one of this submission was: another try would be too.
         idle = limits.idle_minutes is not None and "idle" in earlier

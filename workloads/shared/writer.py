@@ -39,9 +39,10 @@ class Writer:
         """
         if not self._attempt:
             return None
-        newest, own_attempt = read_json(self._files, ATTEMPT), self._attempt["attempt"]
+        newest, own_attempt = read_json(self._files, ATTEMPT, texts=self._attempt), self._attempt["attempt"]
         if newest.get("attempt", own_attempt) == own_attempt:
             return None
+        newest = dict.fromkeys(self._attempt, "") | newest
         reason = (
             f"run {self._run} goes on at {newest['host']}, which started it at {newest['started_at']}: "
             "this start publishes nothing more"

@@ -13,6 +13,7 @@ from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import LIBRARIES, RunFolder
 from finetune.storage.data_files import version
 from finetune.storage.folder import Folder
+from shared.files import read_json
 from shared.record import versions
 
 FOLDER = "trials"
@@ -70,8 +71,8 @@ def progress(storage: str, run: str) -> str | None:
 
 def passed_at(folder: Folder, trial: str) -> str | None:
     """When a trial of this digest passed, or None."""
-    text = folder.first_access(lambda: folder.read_text(f"{trial}.json"))
-    return json.loads(text)["passed_at"] if text else None
+    passed = folder.first_access(lambda: read_json(folder, f"{trial}.json", texts=("passed_at",)))
+    return passed.get("passed_at")
 
 
 def keep(folder: Folder, trial: str, recipe: str) -> None:

@@ -165,8 +165,7 @@ class RunFolder:
         from shared.hub import commits
 
         record = self._record() or {}
-        recorded = record.get("commits") or {}
-        commit_of = commits(recipe.sources, recorded)
+        commit_of = commits(recipe.sources, recorded := record.get("commits") or {})
         if recipe.data.files:
             commit_of["data"] = recorded.get("data") or ", ".join(map(version, recipe.data.files))
         if recipe.model.adapter and "adapter" not in commit_of:
@@ -184,11 +183,14 @@ class RunFolder:
 
     def finished(self) -> dict[str, Any]:
         """The content of the run's own COMPLETE.json, empty until it exists."""
-        return self.folder.first_access(lambda: read_json(self.folder, MARKER))
+        return self.folder.first_access(lambda: read_json(self.folder, MARKER, texts=("not_good",)))
 
     def before(self) -> dict[str, float] | None:
         """The figures of the untrained model's answers, or None if there are none."""
-        return self.folder.first_access(lambda: read_json(self.folder, "before.json")) or None
+        figures = self.folder.first_access(lambda: read_json(self.folder, "before.json"))
+        if all(isinstance(figure, int | float) for figure in figures.values()):
+            return figures or None
+        raise InputError(f"before.json of {self.folder.uri} has no figures: delete it")
 
     def keep_before(self, figures: dict[str, float]) -> None:
         """Keep the figures of the untrained model's answers."""
@@ -196,13 +198,16 @@ class RunFolder:
 
     def gain(self) -> list[str]:
         """Lines for people: a finished run's answers, before and after the training."""
-        complete = self.finished()
-        after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
-        return [
-            f"{name.replace('_', ' ')} {after[name]:.4g}, "
-            f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
-            for name, gain in (complete.get("gain") or {}).items()
-        ]
+        try:
+            complete = self.finished()
+            after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
+            return [
+                f"{name.replace('_', ' ')} {after[name]:.4g}, "
+                f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
+                for name, gain in (complete.get("gain") or {}).items()
+            ]
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise InputError(f"{MARKER} of {self.folder.uri} is damaged: restore it") from None
 
     def ending(self, result: str, already: str = "") -> str:
         """A line for people: the run is finished, where its result is, and what is not good about it."""
@@ -234,8 +239,7 @@ class RunFolder:
 
     def at_recorded_commits(self, recipe: Recipe) -> Recipe:
         """The recipe at the commits that the run has recorded, if it has begun."""
-        commits = (self._record() or {}).get("commits")
-        return recipe.at(commits) if commits else recipe
+        return recipe.at((self._record() or {}).get("commits") or {})
 
     def _record(self) -> dict[str, Any] | None:
         record = self.folder.first_access(lambda: read_json(self.folder, "run.json"))
@@ -361,8 +365,7 @@ class RunFolder:
         names = sorted({path.split("/")[0] for path in present if path.endswith(f"/{MARKER}")})
         checkpoints = []
         for name in names:
-            match = CHECKPOINT_NAME.fullmatch(name)
-            if match and self._is_whole(name, present):
+            if (match := CHECKPOINT_NAME.fullmatch(name)) and self._is_whole(name, present):
                 checkpoints.append(SavedCheckpoint(name, int(match.group(1))))
         return checkpoints
 

@@ -76,7 +76,11 @@ def record_problem(record: Mapping[str, Any]) -> str:
     A commit becomes a part of paths.
     """
     commits = record.get("commits") or {}
-    if not isinstance(record.get("recipe"), dict) or not isinstance(commits, dict):
+    versions = record.get("versions") or {}
+    tables = (record.get("recipe"), commits, versions)
+    if not all(isinstance(table, dict) for table in tables) or type(record.get("workers", 1)) is not int:
+        return "is not what a run writes"
+    if not all(isinstance(text, str) for text in (record.get("day") or "", *versions.values())):
         return "is not what a run writes"
     wrong = [f"{key}: {commit!r}" for key, commit in commits.items() if not _is_commit(key, commit)]
     return f"names no commit: {wrong[0]}" if wrong else ""

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import shared
 from maxtext_driver.recipe import Recipe
 from shared.errors import InputError, one_line
-from shared.files import remove_stale_parts, written_whole
+from shared.files import read_json, remove_stale_parts, written_whole
 from shared.patience import BUCKET_REMEDY, RETRY_BUDGET
 from shared.record import compare, versions
 from shared.writer import Writer
@@ -129,7 +129,7 @@ class RunFolder:
         return recipe.at(commit_of)
 
     def _record(self) -> dict[str, Any]:
-        return json.loads(self.read_text(RECORD) or "{}")
+        return read_json(self, RECORD)
 
     def steps_saved(self) -> int:
         """The steps after which the newest complete checkpoint was saved, 0 without one."""
