@@ -38,7 +38,7 @@ import shared
 from finetune.settings.recipe import Recipe, with_defaults
 from finetune.storage.adapter_files import adapter_version
 from finetune.storage.data_files import version
-from finetune.storage.data_only import INDEX, check_index, read_list, record_problem, stays_inside
+from finetune.storage.data_only import INDEX, check_index, gains, read_list, record_problem, stays_inside
 from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError, PassingError, one_line
 from shared.files import read_json, write_or_say
@@ -199,13 +199,7 @@ class RunFolder:
     def gain(self) -> list[str]:
         """Lines for people: a finished run's answers, before and after the training."""
         try:
-            complete = self.finished()
-            after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
-            return [
-                f"{name.replace('_', ' ')} {after[name]:.4g}, "
-                f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
-                for name, gain in (complete.get("gain") or {}).items()
-            ]
+            return gains(self.finished())
         except (ValueError, TypeError, LookupError, AttributeError):
             raise InputError(f"{MARKER} of {self.folder.uri} is damaged: restore it") from None
 

@@ -70,6 +70,16 @@ def _is_saved(saved: object) -> bool:
     return type(saved.get("size") if isinstance(saved, Mapping) else saved) is int
 
 
+def gains(complete: Mapping[str, Any]) -> list[str]:
+    """Lines for people: the figures in a run's COMPLETE.json, before and after the training."""
+    after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
+    return [
+        f"{name.replace('_', ' ')} {after[name]:.4g}, "
+        f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
+        for name, gain in (complete.get("gain") or {}).items()
+    ]
+
+
 def record_problem(record: Mapping[str, Any]) -> str:
     """What a run.json cannot have from a run, empty if it may be one's. Recipes of any version are right.
 
