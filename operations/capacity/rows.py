@@ -34,7 +34,11 @@ Answer = Score | Refused
 
 @dataclass(frozen=True, kw_only=True)
 class Reserved:
-    """The reservation in a zone with the most free machines."""
+    """The reservation in a zone with the most free machines.
+
+    Args:
+        name: Its path if another project shares it.
+    """
 
     name: str
     free: int
@@ -244,7 +248,9 @@ class Questions:
                 continue
             free = int(specific.get("count", 0)) - int(specific.get("inUseCount", 0))
             if zone not in best or free > best[zone].free:
-                best[zone] = Reserved(name=str(entry.get("name")), free=free)
+                name = str(entry.get("name"))
+                path = name if owner == need.project else f"projects/{owner}/reservations/{name}"
+                best[zone] = Reserved(name=path, free=free)
         return best
 
 

@@ -127,6 +127,14 @@ def test_free_machines_of_a_reservation_are_enough_by_themselves(
     assert ask().status == 1
 
 
+def test_a_reservation_that_another_project_shares_is_named_by_its_path(
+    ask: Ask, planted: Advice, good: GoodProject
+) -> None:
+    good.reservation(project="owner-project", machine="g2-standard-12", count=3, used=0)
+    (proposal,) = json.loads(ask("--json", settings=RESERVING).out)["proposals"]
+    assert proposal["reservation"] == "projects/owner-project/reservations/my-reservation"
+
+
 def test_a_reservation_of_a_project_that_one_may_not_read_is_a_refusal(
     ask: Ask, google: GoogleServer
 ) -> None:
