@@ -145,10 +145,11 @@ def test_a_setting_changes_and_changes_back(stack: str, context: dict[str, str],
     for before, after in changes(stack, context, key):
         stand(rehearsal, before)
         rehearsal.configure(after)
+        plan = rehearsal.preview()
         if not context:
             known = yaml.safe_load(settings_reference.REPLACEMENTS.read_text())[stack].get(key, ())
-            assert plans.replaced_types(rehearsal.preview()) <= {*known}, "python -m tests.replacements"
-        if not rehearsal.preview().changed:
+            assert plans.replaced_types(plan) <= {*known}, "python -m tests.replacements"
+        if not plan.changed:
             continue
         kept = ids(rehearsal, KEPT.get(key))
         assert [*problems(rehearsal, after)] == []
