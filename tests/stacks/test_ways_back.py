@@ -37,9 +37,19 @@ MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
     ({"capacity.type": LIST, "capacity.zone": "us-central1-b"}, "registry"),
     ({"serve": "hub"}, "kmsKey"),
     ({"serve": "hub"}, "registry"),
+    ({"alertEmail": "somebody@example.com"}, "kmsKey"),
+    ({"egress": "googleAndHub"}, "controlPlane"),
+    ({"controlPlane": "private", "authorizedNetworks": "10.1.0.0/24"}, "egress"),
+    ({"ownNetwork.pods": "100.64.0.0/14"}, "clusterName"),
+    ({"registry": "own"}, "hfToken"),
+    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "egress"),
 ]
 # Settings of the build, which a stack with `imageUri` does not have.
-OF_THE_BUILD: Final = ("accounts.build", "buildPool", "buildRegion", "extraRequirements", "imageUri")
+OF_THE_BUILD: Final = (
+    *("accounts.build", "buildPool", "buildRegion", "extraRequirements", "imageUri"),
+    # The base image of the build is all that tpu-maxtext takes from a registry.
+    "registry",
+)
 # One of each kind, in the stacks where they cost least. All others take minutes.
 QUICK: Final = {
     ("serve", "", "egress"),
