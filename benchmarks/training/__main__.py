@@ -22,6 +22,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import torch  # noqa: E402
 import trl  # noqa: E402
 
+from benchmarks.training import tokens  # noqa: E402
 from benchmarks.training.measure import (  # noqa: E402
     CASES,
     LIBRARY,
@@ -76,6 +77,9 @@ def main() -> None:
                     print(line, flush=True)
                     lines.append(line)
                 verdicts.append(_verdict(case, size, sides))
+        lines += ["", "From conversations to packs, with all cores:", "", tokens.HEADER]
+        lines += tokens.token_lines(tokens.ROWS, stand_ins)
+        print("\n".join(lines[-5:]), flush=True)
     if device == "cpu":
         verdicts += [f"not measured: {name} ({why})" for name, why in NOT_MEASURED.items()]
     print("\n" + "\n".join(verdicts))
@@ -131,7 +135,7 @@ def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
 def _make_stand_ins(path: Path) -> None:
     make_models(path)
     most = max(rows + case.test_rows for case in CASES for rows in case.rows.values())
-    make_data(path, most)
+    make_data(path, max(most, tokens.ROWS + tokens.TEST_ROWS))
 
 
 def _apart(function: Callable[..., T], *arguments: object) -> T:
