@@ -15,6 +15,8 @@ from workloads.finetune.settings.recipe import Data
 _QUESTION: Final = "Why is the sky blue?"
 # Fills the placeholder of a prompt, and asks a model whose rows are conversations in a bucket.
 _EXAMPLE: Final = "I ate a banana for breakfast"
+# Bytes of a file of rows in which the first row is looked for.
+_BEGINNING: Final = 1 << 20
 
 
 def outputs(data: Data | None = None) -> dict[str, pulumi.Input[str]]:
@@ -68,13 +70,20 @@ def _command(name: str, *arguments: str) -> str:
 
 
 def first_question(data: Data) -> str:
-    """The user's first message in the rows on this disk. Without such rows, another question."""
-    file = Path(data.files[0]) if data.files else None
-    if not file or file.suffix != ".jsonl" or not file.is_file():
+    """The user's first message in the rows on this disk, in any of their forms, else another question."""
+    (part, *_) = data.parts
+    file = Path(part.files[0]) if part.files else None
+    # A function of the user makes other rows, and only a training reads parquet.
+    if part.hook or not file or file.suffix == ".parquet" or not file.is_file():
         return _EXAMPLE
+    with file.open("rb") as stream:
+        beginning = stream.read(_BEGINNING)
     try:
-        with file.open(encoding="utf-8") as rows:
-            conversation = json.loads(rows.readline())[data.messages]
-        return next((turn["content"] for turn in conversation if turn["role"] == "user"), _EXAMPLE)
-    except (ValueError, LookupError, TypeError):
+        row = next(part.rows_in(beginning, file.name, whole=len(beginning) < _BEGINNING), {})
+        turns = part.conversation(row).turns
+    except ValueError:
         return _EXAMPLE  # the training says what is wrong with the row
+    question = next((turn["content"] for turn in turns if turn["role"] == "user"), "")
+    if isinstance(question, list):
+        question = "".join(piece.get("text", "") for piece in question)
+    return question.strip() or _EXAMPLE

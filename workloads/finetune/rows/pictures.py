@@ -26,7 +26,12 @@ def decode(picture: Mapping[str, Any]) -> "Image":
             upright = ImageOps.exif_transpose(opened)
             return _in_8_bits(upright).convert("RGB")
     except FileNotFoundError:
-        raise RowError(MISSING, f"there is no picture {picture['path']}") from None
+        raise RowError(
+            MISSING,
+            f"there is no picture {picture['path']}: paths begin at the folder of the rows. `up` uploads the "
+            "pictures of JSON and CSV on your disk. For parquet, and rows in a bucket, put the archive "
+            "ROWS_FILE.pictures.zip beside the rows in a bucket",
+        ) from None
     except UnidentifiedImageError:
         raise RowError(
             MISSING, f"the picture {picture['path'] or 'of the row'} is in no known format"
