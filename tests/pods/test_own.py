@@ -40,3 +40,20 @@ def test_two_nodes_that_are_killed_and_lost_have_the_losses_of_one(
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
     assert list(undisturbed) == list(range(1, STEPS + 1))
     assert stage.losses() == pytest.approx(undisturbed, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_torchrun_of_a_shell_script_finds_both_nodes_without_the_launcher_and_as_root(play: Play) -> None:
+    stage = play(
+        "own",
+        nodes="2",
+        launcher="none",
+        command='["sh", "-c", "exec torchrun train.py"]',
+        asRoot="true",
+        variables='{"STEPS": "20"}',
+    )
+    stage.stack.up()
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    logs = [stage.kubelet.log(pod) for pod in stage.pods()]
+    assert sorted(rank for rank in (0, 1) for log in logs if f"rank {rank} of 2 goes on" in log) == [0, 1]
+    assert len(stage.losses()) == 20
