@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from outcomes import metrics
+from launches import local, torchrun
+from outcomes import losses, metrics
 from published import FAMILIES, make_published
 from test_published import FEW, start
 
@@ -211,6 +212,20 @@ def test_the_loss_is_that_of_the_paper_over_what_the_reply_alone_has(tiny: Path,
     ]
     complete = json.loads((tmp_path / "store/mine/COMPLETE.json").read_text())
     assert complete["evaluation"]["eval_loss"] == pytest.approx(float(sum(losses) / len(losses)), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_of_one_with_as_many_pairs_a_step(
+    warm: str, tiny: Path, tmp_path: Path
+) -> None:
+    settings = {"batch_size": 1, "result": "adapter"}
+    both = preference(tiny, tmp_path, training=settings)
+    assert torchrun(warm, both, tmp_path, {"arguments": local(both, tmp_path, "mine")})[0] == 0
+    (tmp_path / "one").mkdir()
+    model = {"name": str(tmp_path / "model")}
+    alone = preference(tiny, tmp_path / "one", training=settings | {"accumulation_steps": 2}, model=model)
+    assert start(alone) == 0
+    assert losses(tmp_path / "mine") == pytest.approx(losses(tmp_path / "one/store/mine"), abs=1e-5)
 
 
 def test_a_preference_goes_on_from_an_adapter_which_stays_its_reference(tiny: Path, tmp_path: Path) -> None:
