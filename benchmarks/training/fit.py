@@ -155,7 +155,7 @@ def trainer_of(
     """The package's trainer for one step, with fake weights, or with random ones if there is no mode."""
     pictures, training = recipe.data.image is not None, recipe.training
     processor = _processor(config) if pictures else tiny.make_tokenizer()
-    rows = training.batch_size * training.accumulation_steps
+    rows = training.batch * training.accumulation_steps
     if training.packing:
         rows *= (cast(int, training.max_length) - row.prefix) // (row.prompt + row.reply)
     arguments = sft_arguments(recipe, workspace)

@@ -64,7 +64,7 @@ def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool)
         output_dir=str(workspace / "library"),
         model_init_kwargs=_model_options(recipe, packed),
         num_train_epochs=training.epochs,
-        per_device_train_batch_size=training.batch_size if packed else rows_a_batch,
+        per_device_train_batch_size=training.batch if packed else rows_a_batch,
         # The test rows in batches as large as the recipe's.
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=training.accumulation_steps,
@@ -79,7 +79,7 @@ def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool)
         lr_scheduler_type=training.schedule,
         optim=training.optimizer,
         max_grad_norm=training.max_grad_norm,
-        gradient_checkpointing=training.gradient_checkpointing,
+        gradient_checkpointing=training.recomputes,
         bf16=recipe.model.precision == "bf16",
         use_cpu=not on_gpu,
         dataloader_pin_memory=on_gpu,

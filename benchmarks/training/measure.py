@@ -43,7 +43,7 @@ class Case:
     @property
     def packed(self) -> bool:
         """Whether the recipe packs its rows."""
-        return load_recipe(self.recipe).training.packing
+        return load_recipe(self.recipe).training.packs
 
 
 CASES = (

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from benchmarks.training.fit import Row
     from finetune.settings.recipe import Recipe
 
+# Tokens of a row of a recipe without max_length, which trains a preference: a run then chooses no length.
+UNKNOWN = 1024
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Print the figures of a recipe, and write them beside the recipes."""
@@ -27,7 +30,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--processes", type=int, default=1, help="GPUs of the run")
     parser.add_argument(
-        "--tokens", type=int, default=1024, help="length of a row of text for a recipe without max_length"
+        "--memory-gb", type=int, help="memory of each GPU, by which a run chooses what its recipe leaves open"
     )
     options = parser.parse_args(words)
     # These take many seconds to import. The first one puts the packages of the containers on the path.
@@ -52,6 +55,9 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
     from finetune.settings.recipe import OWN_FIT
     from shared.errors import InputError
 
+    digest, length = recipe.fit_digest(options.memory_gb), recipe.training.max_length
+    if recipe.open:
+        recipe = chosen(recipe, options.memory_gb, options.processes)
     if is_published(recipe.model.name):
         config = config_of(recipe.model.name)
     else:
@@ -65,17 +71,13 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
         raise InputError(
             f"pictures of {recipe.model.name} have an unknown number of tokens: only Gemma 3 is known"
         )
-    point = point_of(
-        options.recipe,
-        rows_of_a_step(with_first_adapter(recipe)),
-        config,
-        row_of(recipe, options.tokens),
-        processes,
-    )
+    step = rows_of_a_step(with_first_adapter(recipe))
+    point = point_of(options.recipe, step, config, row_of(recipe), processes)
     figures = json.loads(OWN_FIT.read_text()) if OWN_FIT.exists() else {}
-    figures[f"{options.recipe} {recipe.memory_digest} {recipe.training.max_length}"] = {
-        "digest": recipe.memory_digest,
-        "points": [point],
+    # A stack looks for the length that the recipe says.
+    figures[f"{options.recipe} {digest} {length}"] = {
+        "digest": digest,
+        "points": [point | {"max_length": length}],
     }
     OWN_FIT.write_text(json.dumps(figures, indent=1) + "\n")
 
@@ -87,11 +89,32 @@ def rows_of_a_step(recipe: "Recipe") -> "Recipe":
     """
     if recipe.task == "fine-tune":
         return recipe
-    training = recipe.training.model_copy(update={"batch_size": 2 * recipe.training.batch_size})
+    training = recipe.training.model_copy(update={"batch_size": 2 * recipe.training.batch})
     return recipe.model_copy(update={"task": "fine-tune", "training": training})
 
 
-def row_of(recipe: "Recipe", tokens: int) -> "Row":
+def chosen(recipe: "Recipe", memory_gb: int | None, processes: int) -> "Recipe":
+    """The recipe with what a run on such GPUs chooses, as the run does it, which is printed."""
+    from finetune.model.loading import as_model_allows, fetch_model, load_processor
+    from finetune.rows.data import load_conversations, settle_for
+    from finetune.run.choices import settled
+    from finetune.settings.choice import choice_line
+    from shared.model_files import DESCRIPTIONS
+
+    allowed = as_model_allows(recipe)
+    files = fetch_model(allowed.model, DESCRIPTIONS)
+    processor = load_processor(
+        str(files), allowed.data.image is not None, template=allowed.model.chat_template
+    )
+    rows, _ = load_conversations(allowed.data, allowed.training.rows_seed)
+    settle_for(allowed.data, rows, processor)
+    memory = memory_gb * 1e9 if memory_gb else None
+    whole = settled(allowed, rows, processor, memory, processes)
+    print(choice_line(recipe.open, whole.training))
+    return whole
+
+
+def row_of(recipe: "Recipe") -> "Row":
     """A row as long as a row of the recipe may be. In packs the length of a row hardly matters."""
     from benchmarks.training.fit import Row
 
@@ -99,7 +122,7 @@ def row_of(recipe: "Recipe", tokens: int) -> "Row":
         return Row(0, 100, 256)
     if recipe.training.packing:
         return Row(20, 50, 30)
-    length = recipe.training.max_length or tokens
+    length = recipe.training.max_length or UNKNOWN
     return Row(0, length // 2, length - length // 2)
 
 

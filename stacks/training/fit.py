@@ -39,10 +39,11 @@ class Fit:
     @property
     def command(self) -> list[str]:
         """The command that computes the memory of a step, for the project's folder. Empty if it is known."""
-        if any(_points(self.recipe, self.gpus)):
+        if any(_points(self.recipe, self.gpu, self.gpus)):
             return []
         sets = [f"--set={key}={value}" for key, value in self.values.items()]
-        return [*_PROGRAM, f"--recipe={self.name}", *sets, f"--processes={self.gpus}"]
+        memory = [f"--memory-gb={self.gpu.memory_gb}"] if self.recipe.open else []
+        return [*_PROGRAM, f"--recipe={self.name}", *sets, f"--processes={self.gpus}", *memory]
 
     def check(self) -> None:
         """Checks that a step can fit.
@@ -59,7 +60,7 @@ class Fit:
 
     def _doubt(self) -> str:
         """A warning if the recipe may not fit into the memory of these GPUs or more. Empty if it fits."""
-        points = [*_points(self.recipe, self.gpus)]
+        points = [*_points(self.recipe, self.gpu, self.gpus)]
         if not points:
             return (
                 f"it is not known whether {self.name} fits into the memory of each {self.gpu.name}; after "
@@ -79,12 +80,12 @@ class Fit:
         return f"{text}: it may run out of memory" if share > _DOUBTFUL else ""
 
 
-def _points(recipe: Recipe, gpus: int) -> Iterator[dict[str, Any]]:
+def _points(recipe: Recipe, gpu: Accelerator, gpus: int) -> Iterator[dict[str, Any]]:
     """The figures of a recipe. More processes never need more memory per GPU than fewer."""
     for path in (FIT, OWN_FIT):
         figures = json.loads(path.read_text()) if path.exists() else {}
         for figure in figures.values():
-            if figure["digest"] != recipe.memory_digest:
+            if figure["digest"] != recipe.fit_digest(gpu.memory_gb):
                 continue
             for point in figure["points"]:
                 if point["processes"] <= gpus and point["max_length"] == recipe.training.max_length:

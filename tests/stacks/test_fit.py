@@ -145,6 +145,16 @@ def test_the_command_computes_what_the_stack_trains(computed: Any) -> None:
     ]
 
 
+def test_what_a_recipe_leaves_open_is_computed_for_the_memory_of_the_stacks_gpu(computed: Any) -> None:
+    """A run chooses it by that. So figures for another GPU are of another step."""
+    left_open = on_l4(1, RECIPE, **{"training.gradient_checkpointing": "null"})
+    assert left_open.command[-2:] == ["--processes=1", "--memory-gb=24"]
+    computed(digest=left_open.recipe.fit_digest(80), p1=1)
+    assert left_open.command
+    computed(digest=left_open.recipe.fit_digest(24), p1=1)
+    assert left_open.command == []
+
+
 def test_figures_of_the_users_own_recipe_count_like_those_of_the_shipped_ones(
     computed: Any, warnings: list[str], tmp_path: Path
 ) -> None:

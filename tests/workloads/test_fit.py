@@ -157,13 +157,15 @@ def test_a_recipe_of_ones_own_is_computed_and_kept_beside_the_shipped_figures(
     monkeypatch.setattr(recipes, "OWN_FIT", figures_file)
     path = str(make_recipe(tmp_path / "recipe.yaml", tiny, "gemma-3-1b-emoji"))
     settings = ["--set=training.packing=false", "--set=training.max_length=null"]
-    assert own_fit.main([f"--recipe={path}", *settings, "--processes=4", "--tokens=64"]) == 0
-    assert "1 processes, rows of 64 tokens: 0.02 GB computed" in capsys.readouterr().out
+    assert own_fit.main([f"--recipe={path}", *settings, "--processes=4", "--memory-gb=24"]) == 0
+    output = capsys.readouterr().out
+    assert "chosen, because the recipe does not say it: max_length 64" in output
+    assert "1 processes, 64 tokens: 0.02 GB computed" in output
     assert own_fit.main([f"--recipe={path}", "--set=training.max_length=128"]) == 0
     figures = json.loads(figures_file.read_text())
     digests = {
-        load_recipe(path, ["training.packing=false", "training.max_length=null"]).memory_digest: None,
-        load_recipe(path).memory_digest: 128,
+        load_recipe(path, ["training.packing=false", "training.max_length=null"]).fit_digest(24): None,
+        load_recipe(path).fit_digest(24): 128,
     }
     assert {figure["digest"]: figure["points"][0]["max_length"] for figure in figures.values()} == digests
 

@@ -60,7 +60,7 @@ def test_a_default_that_is_written_out_trains_the_same_run(tmp_path: Path, tree:
 
 def test_a_run_of_a4_accelerate_is_saved_on_the_way() -> None:
     recipe = load_recipe("gemma-3-12b-text-to-sql")
-    steps = (recipe.data.limit or 0) // recipe.training.batch_size // 8  # GPUs of the node
+    steps = (recipe.data.limit or 0) // recipe.training.batch // 8  # GPUs of the node
     assert recipe.training.save_every_steps < steps
 
 
@@ -208,7 +208,6 @@ def text_tree(**training: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("section", "changes", "problem"),
     [
-        ("training", {"max_length": None}, "training.packing needs training.max_length"),
         ("training", {"max_length": 0}, "training.max_length must be greater than 0, not 0"),
         ("training", {"max_length": "long"}, "training.max_length must be a valid integer, not 'long'"),
         ("training", {"sharding": "fsdp2"}, "training.sharding fsdp2 cannot shard nf4 weights"),
@@ -219,7 +218,6 @@ def text_tree(**training: Any) -> dict[str, Any]:
             "training.weight_decay must be greater than or equal to 0, not -1",
         ),
         ("training", {"result": "both"}, "training.result must be 'adapter' or 'model', not 'both'"),
-        ("training", {"packing": None}, "training.packing must be a valid boolean, not None"),
         ("data", {"image": "picture"}, "training.packing packs text; with data.image it must be false"),
         ("data", {"image": "picture"}, "training.max_length counts tokens of text; with data.image"),
         ("data", {"rows": 0}, "data.rows must be greater than 0, not 0"),
@@ -284,7 +282,6 @@ def test_an_override_takes_the_place_of_what_the_file_says() -> None:
         ("training.epochs=many", "training.epochs must be a valid integer, not 'many'"),
         ("training.epochs=[1", "training.epochs must be a valid integer, not '[1'"),
         ("training.learning_rate=fast", "training.learning_rate must be a valid number, not 'fast'"),
-        ("training.max_length=null", "training.packing needs training.max_length"),
         ("training=none", "training must be a mapping of keys, not 'none'"),
         ("data.fields.texts=text", "data.fields.texts is not used in data.prompt"),
     ],

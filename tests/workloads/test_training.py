@@ -16,8 +16,9 @@ from torch.distributed.checkpoint import save
 
 from finetune.__main__ import main
 from finetune.run.driver import Request
-from finetune.storage.checkpoint import FileSum, RunFolder
+from finetune.storage.checkpoint import RunFolder
 from rehearsal.running_pods.tiny import make_recipe
+from shared.files import FileSum
 from shared.remembered import SUBMISSION
 
 TOLERANCE = 1e-5

@@ -9,15 +9,14 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from finetune.model.adapter import check_adapter
 from finetune.model.loading import (
     as_model_allows,
     config_in_cache,
-    empty_model,
     fetch_model,
     load_processor,
     vocabulary,
 )
+from finetune.model.parameters import count_parameters
 from finetune.rows import day
 from finetune.rows.data import check_data, load_conversations, settle_for
 from finetune.rows.pair_tokens import CHOSEN, PROMPT, REJECTED, rejected_line, to_pair_tokens
@@ -25,7 +24,10 @@ from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import split_off_prefix
 from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
+from finetune.run.choices import settled
+from finetune.settings.choice import choice_line
 from finetune.settings.recipe import Recipe
+from finetune.settings.sections import Training
 from shared.model_files import DESCRIPTIONS
 
 if TYPE_CHECKING:
@@ -49,11 +51,12 @@ class Plan:
     steps: int
     parameters: int
     trainable: int
+    training: Training
     shown: tuple[str, ...]
 
     def lines(self, recipe: Recipe, processes: int) -> list[str]:
         """The plan for people, a line per subject."""
-        data, training, model = recipe.data, recipe.training, recipe.model
+        data, training, model = recipe.data, self.training, recipe.model
         prefix = f", the {self.prefix} that every row begins with once a batch" if self.prefix else ""
         packed = f" packed to {training.max_length} tokens{prefix}" if training.packing else ""
         subject, texts, kind = ("chunks", "texts ", "") if data.text else ("rows  ", "", " of replies")
@@ -66,7 +69,7 @@ class Plan:
             f"{subject}     {self.rows:,} of {data.title}{at_data}, {self.test_rows:,} {texts}held out",
             f"tokens     {self.tokens:,}, of these {self.reply_tokens:,}{kind}, which are trained",
             f"sequences  {self.sequences:,}{packed}",
-            f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch_size}, "
+            f"steps      {self.steps:,}: epochs {training.epochs}, batch {training.batch}, "
             f"accumulation {training.accumulation_steps}, processes {processes}",
             "the first row as the model sees it:",
             *self.shown,
@@ -89,8 +92,8 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     """Compute the plan from the run's own rows, tokens and packing, and from a model without weights."""
     from trl import pack_dataset
 
-    recipe = as_model_allows(recipe)
-    trainable, parameters = _parameters(recipe)
+    names, recipe = recipe.open, as_model_allows(recipe)
+    trainable, parameters = count_parameters(recipe)
     check_data(recipe.data)
     if recipe.training.trl:
         from finetune.run.training import trainer_arguments
@@ -109,7 +112,10 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
     ]
     print(*filter(None, about), sep="\n", end="\n" * any(about))
     check_pictures(recipe.data, rows, processor)
-    training, prefix = recipe.training, []
+    if names:
+        recipe = settled(recipe, rows, processor, processes=processes)
+        print(choice_line(names, recipe.training))
+    training, prefix = recipe.training, list[int]()
     if pictures:
         sequences, labels = rows, [*_labels_with_pictures(rows, processor)]
     elif recipe.task == "preference":
@@ -125,7 +131,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
             test_tokens = to_tokens(test_rows, processor, length, known) if test_rows else None
             prefix, behind, _ = split_off_prefix(sequences, test_tokens)
             sequences = pack_dataset(behind, cast(int, training.max_length) - len(prefix))
-    batches = ceil(len(sequences) / (training.batch_size * processes))
+    batches = ceil(len(sequences) / (training.batch * processes))
     return Plan(
         rows=len(labels),
         test_rows=len(test_rows or ()),
@@ -135,6 +141,7 @@ def make_plan(recipe: Recipe, processes: int) -> Plan:
         sequences=len(sequences),
         steps=training.epochs * ceil(batches / training.accumulation_steps),
         parameters=parameters,
+        training=training,
         trainable=trainable,
         shown=(
             *first_row(rows, processor, pictures),
@@ -154,17 +161,3 @@ def _labels_with_pictures(rows: "Dataset", processor: Any) -> Iterator[list[int]
     collate = picture_batch(processor)
     for row in rows:
         yield collate([row])["labels"][0].tolist()
-
-
-def _parameters(recipe: Recipe) -> tuple[int, int]:
-    """The number of trainable parameters and of all parameters, of the model with its adapter."""
-    from finetune.model.all_weights import choose_weights
-
-    base = empty_model(recipe.model)
-    if recipe.lora:
-        check_adapter(recipe, base)
-    else:
-        choose_weights(base, pictures=recipe.data.image is not None)
-    weights = [*base.parameters()]
-    trained = (weight.numel() for weight in weights if weight.requires_grad)
-    return sum(trained), sum(weight.numel() for weight in weights)

@@ -1,5 +1,6 @@
 """The text files of a run's directory, in a bucket or on a disk."""
 
+import hashlib
 import json
 import math
 import time
@@ -21,6 +22,9 @@ SECONDS_BETWEEN_WRITES = 1.0
 MOST_LEVELS = 100
 # No writer takes as long as this, and clocks of machines that share a disk differ by less.
 SECONDS_UNTIL_STALE = 3600.0
+
+# Size in bytes, and checksum.
+FileSum = dict[str, int | str]
 
 
 class TextFiles(Protocol):
@@ -164,3 +168,9 @@ def differences(old: Any, new: Any, key: str = "") -> list[str]:
             names += differences(old.get(part), new.get(part), f"{key}.{part}".lstrip("."))
         return names
     return [] if old == new else [key.removeprefix("recipe.").removeprefix("maxtext.")]
+
+
+def file_sum(path: Path) -> FileSum:
+    """Size and checksum of a local file."""
+    with path.open("rb") as file:
+        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}

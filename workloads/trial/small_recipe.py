@@ -35,8 +35,8 @@ RATE = 0.01
 def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
     """The recipe on the small model, with rows of its own in a file of `folder`."""
     recipe = as_model_allows(recipe)
-    packs = recipe.training.packing
-    batch = min(recipe.training.batch_size, 2)
+    packs = recipe.training.packs
+    batch = min(recipe.training.batch, 2)
     accumulation = min(recipe.training.accumulation_steps, 2 // batch)
     rows, test_rows = load_conversations(recipe.data, recipe.training.rows_seed)
     pictures = recipe.data.image is not None
@@ -114,9 +114,10 @@ def _short_rows(rows: "Dataset", recipe: Recipe, processor: Any, count: int) -> 
 
 def _length(recipe: Recipe, packs: bool, longest: int) -> int | None:
     """The length of a sequence: two rows, so that a pack has several."""
-    if not (packs or recipe.data.text) or recipe.training.max_length is None:
-        return recipe.training.max_length
-    return min(recipe.training.max_length, 2 * longest)
+    limit = recipe.training.max_length
+    if not (packs or recipe.data.text):
+        return limit
+    return min(limit or 2 * longest, 2 * longest)
 
 
 def _write_rows(file: Path, rows: "Dataset", test_rows: "Dataset | None", data: Data) -> None:

@@ -13,6 +13,7 @@ from finetune.rows.stops import tell_stops
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Model
 from finetune.settings.templates import TemplateName, template_text
+from finetune.settings.trl_fields import UNPACKED
 from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError, PassingError, one_line
 from shared.model_files import UNWANTED, WANTED
@@ -94,7 +95,7 @@ def _not_loaded(model: Model, error: Exception, by: str = "") -> InputError:
 
 
 def as_model_allows(recipe: Recipe) -> Recipe:
-    """The recipe, without packing if the model's rows cannot share a pack. One line says so.
+    """The recipe, which packs only if the model's rows can share a pack. One line says if they cannot.
 
     With an adapter with which the run begins, its section lora is that adapter's.
 
@@ -112,15 +113,21 @@ def as_model_allows(recipe: Recipe) -> Recipe:
         model_class(config)
     except ValueError as error:
         raise _not_loaded(recipe.model, error) from error
-    reason = _why_not_packed(recipe, config)
-    if not reason or not recipe.training.packing:
-        return recipe
-    print(
-        "packing and the shared prefix are off, as with training.packing: false, and batch_size counts rows: "
-        f"{reason}",
-        flush=True,
-    )
-    training = recipe.training.model_copy(update={"packing": False})
+    reason, packs = _why_not_packed(recipe, config), recipe.training.packing
+    if packs is None:
+        packs = (
+            recipe.task != "preference"
+            and not recipe.data.image
+            and not recipe.training.trl.keys() & UNPACKED
+        )
+    if packs and reason:
+        packs = False
+        print(
+            "packing and the shared prefix are off, as with training.packing: false, and batch_size counts "
+            f"rows: {reason}",
+            flush=True,
+        )
+    training = recipe.training.model_copy(update={"packing": packs})
     return recipe.model_copy(update={"training": training})
 
 

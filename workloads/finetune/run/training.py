@@ -39,6 +39,7 @@ from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import PictureBatch, first_row
 from finetune.run.answers import Answers, JudgeUntrained
 from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite
+from finetune.run.choices import chosen_together
 from finetune.run.driver import Driver
 from finetune.run.outcome import Outcome, outcome_of, summary_of
 from finetune.run.preference import build_pair_trainer, pair_arguments
@@ -85,6 +86,7 @@ def _train(
     workspace: Path,
     arguments: SFTConfig | DPOConfig,
 ) -> Outcome:
+    names = recipe.open
     newest, recipe = _begin_together(recipe, run, workspace, arguments.process_index == 0)
     day.keep(*broadcast_object_list([None if arguments.process_index else run.day()]))
     if (line := describe(arguments.device)) and arguments.process_index == 0:
@@ -96,7 +98,7 @@ def _train(
         resume = run.fetch_checkpoint(newest, workspace) if newest else None
     # At every save PEFT would ask the Hub for the configuration on today's main branch.
     os.environ["HF_HUB_OFFLINE"] = "1"
-    prepared = _prepare(recipe, rows)
+    recipe, arguments, prepared = _settle(recipe, names, run, rows, workspace)
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     step, size, is_first = newest.step if newest else 0, arguments.world_size, arguments.process_index == 0
@@ -142,6 +144,15 @@ def _with_loss(answers: Answers | None, trainer: SFTTrainer | DPOTrainer) -> SFT
     if answers:
         answers.evaluate = trainer.evaluate
     return trainer
+
+
+def _settle(
+    recipe: Recipe, names: list[str], run: RunFolder, rows: Dataset, workspace: Path
+) -> tuple[Recipe, SFTConfig | DPOConfig, "_Prepared"]:
+    """The recipe with what the run chooses, the trainer's settings, and the model's processor."""
+    prepared = _prepare(recipe, rows)
+    recipe = chosen_together(recipe, names, run, rows, prepared.processor)
+    return recipe, trainer_arguments(recipe, workspace), prepared
 
 
 def _show_start(
@@ -213,12 +224,12 @@ def build_trainer(
     processor = _prepare(recipe, rows).processor
     if isinstance(arguments, DPOConfig):
         return build_pair_trainer(recipe, arguments, processor, rows, test_rows, callbacks, first)
-    arguments.packing = recipe.training.packing
+    arguments.packing = recipe.training.packs
     make = partial(token_rows, recipe, processor, rows, test_rows, beside)
     prefix, rows, test_rows = in_turns(arguments, make)
     with loaded_by_one_process(is_sharded(recipe.training)):
         model = load_model(
-            recipe.model, arguments.device, packed=recipe.training.packing, trained=recipe.lora is None
+            recipe.model, arguments.device, packed=recipe.training.packs, trained=recipe.lora is None
         )
     trainer = assemble(recipe, arguments, model, processor, prefix, rows, test_rows, callbacks)
     if first:
@@ -317,7 +328,7 @@ def _settings(recipe: Recipe, workspace: Path) -> dict[str, Any]:
     return dict(
         output_dir=str(workspace),
         num_train_epochs=training.epochs,
-        per_device_train_batch_size=training.batch_size,
+        per_device_train_batch_size=training.batch,
         # One pack or group of rows at a time, so that no row counts twice when processes share them unevenly.
         per_device_eval_batch_size=1,
         gradient_accumulation_steps=training.accumulation_steps,
@@ -327,7 +338,7 @@ def _settings(recipe: Recipe, workspace: Path) -> dict[str, Any]:
         weight_decay=training.weight_decay,
         optim=training.optimizer,
         max_grad_norm=training.max_grad_norm,
-        gradient_checkpointing=training.gradient_checkpointing,
+        gradient_checkpointing=training.recomputes,
         bf16=recipe.model.precision == "bf16",
         use_cpu=not on_gpu,
         seed=training.seed,
@@ -352,7 +363,7 @@ def _settings(recipe: Recipe, workspace: Path) -> dict[str, Any]:
         # Averaged by batch first, a token of a short reply would count more than one of a long reply.
         average_tokens_across_devices=True,
         # The default strategy, best fit, splits no row, and no row attends to another.
-        packing=training.packing,
+        packing=training.packs,
         # Longer rows of text have been left out. Rows with pictures have no limit and must not be truncated.
         max_length=training.max_length,
         # Rows with pictures are computed when read, so the trainer would not find `prompt` among the columns.

@@ -175,8 +175,6 @@ def _of_pictures_and_packs(recipe: "Recipe") -> Iterable[str]:
         yield "training.packing packs text; with data.image it must be false"
     if has_pictures and training.max_length is not None:
         yield "training.max_length counts tokens of text; with data.image it must be left out"
-    if training.packing and training.max_length is None:
-        yield "training.packing needs training.max_length, the tokens of a packed sequence"
 
 
 def _of_training(recipe: "Recipe") -> Iterable[str]:

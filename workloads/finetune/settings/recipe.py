@@ -30,6 +30,8 @@ RECIPES = Path(__file__).parents[1] / "recipes"
 FIT = RECIPES / "fit.json"
 # The same of the user's own recipes. git ignores it.
 OWN_FIT = RECIPES / "own-fit.json"
+# Settings of training that a run chooses where the recipe says nothing.
+OPEN = ("packing", "max_length", "batch_size", "gradient_checkpointing")
 # Begins the name of a data file that is below the run's --storage: a stack uploads files of the user there.
 STORAGE = "storage://"
 
@@ -69,6 +71,17 @@ class Recipe(Section):
         return ["adapter"] * bool(self.lora) + ["model"] * (self.training.result == "model")
 
     @property
+    def open(self) -> list[str]:
+        """The settings of training that the recipe leaves to the run. No length limits rows with pictures.
+
+        One that trains a preference leaves none: it has one recomputed pair a step unless it says more.
+        """
+        if self.task == "preference":
+            return []
+        names = [name for name in OPEN if name != "max_length" or not self.data.image]
+        return [name for name in names if getattr(self.training, name) is None]
+
+    @property
     def memory_digest(self) -> str:
         """Digest of everything that the GPU memory of a step depends on, except max_length."""
         fills = {"prompt": self.data.prompt, "rows": self.data.title, "image": self.data.image}
@@ -91,6 +104,10 @@ class Recipe(Section):
         }
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
 
+    def fit_digest(self, memory_gb: float | None) -> str:
+        """The same for GPUs with so much memory, by which a run chooses what its recipe leaves open."""
+        return f"{self.memory_digest} on {memory_gb} GB" if self.open else self.memory_digest
+
     @property
     def commits(self) -> dict[str, str | None]:
         """The revision of the model and of the data set, and of the adapter with which the run begins."""
@@ -108,19 +125,23 @@ class Recipe(Section):
     def shared_by(self, processes: int, meant_for: int) -> "Recipe":
         """The recipe of a run on `processes` processes, if its batch is meant for `meant_for` of them.
 
+        A batch that the recipe leaves open is chosen for those that the run has.
+
         A step has the same rows. It has fewer or more batches, or smaller ones, but never larger ones, which
         would take more memory.
 
         Raises ValueError when the processes cannot share the rows of a step equally.
         """
         training = self.training
-        rows, rest = divmod(training.batch_size * training.accumulation_steps * meant_for, processes)
+        if "batch_size" in self.open:
+            return self
+        rows, rest = divmod(training.batch * training.accumulation_steps * meant_for, processes)
         if rest:
             raise ValueError(
-                f"a step has {meant_for} x {training.accumulation_steps} batches of {training.batch_size}, "
+                f"a step has {meant_for} x {training.accumulation_steps} batches of {training.batch}, "
                 f"which {processes} processes cannot share equally"
             )
-        batch = max(size for size in range(1, training.batch_size + 1) if rows % size == 0)
+        batch = max(size for size in range(1, training.batch + 1) if rows % size == 0)
         changes = {"batch_size": batch, "accumulation_steps": rows // batch}
         return self.model_copy(update={"training": training.model_copy(update=changes)})
 

@@ -240,15 +240,20 @@ class Training(Section):
     """Length, batch, optimizer, and what is saved on the way. Steps are optimizer steps."""
 
     epochs: PositiveInt = Field(1, description="How often the run sees every row.")
-    batch_size: PositiveInt = Field(
-        1, description="Rows per process and forward pass. With packing it counts sequences."
+    batch_size: PositiveInt | None = Field(
+        None,
+        description="Rows per process and forward pass. With packing it counts sequences. By default chosen.",
     )
     accumulation_steps: PositiveInt = Field(1, description="Forward passes per optimizer step.")
-    packing: bool = Field(
-        False, description="Whether rows of text are laid end to end in sequences of max_length tokens."
+    packing: bool | None = Field(
+        None,
+        description="Whether rows of text are laid end to end in sequences of max_length tokens. By default "
+        "if the model takes them so.",
     )
     max_length: PositiveInt | None = Field(
-        None, description="Greatest number of tokens of a sequence. Longer rows of text are left out."
+        None,
+        description="Greatest number of tokens of a sequence. Longer rows of text are left out. By default "
+        "chosen by their lengths.",
     )
     learning_rate: PositiveFloat = Field(
         2e-4, description="The highest learning rate of the schedule. Without lora it is 1e-5 by default."
@@ -269,8 +274,10 @@ class Training(Section):
         "adamw_torch_fused", description="The optimizer, as transformers calls it."
     )
     max_grad_norm: PositiveFloat = Field(1.0, description="Gradients are scaled down to this norm at most.")
-    gradient_checkpointing: bool = Field(
-        True, description="Whether activations are computed twice to take less memory."
+    gradient_checkpointing: bool | None = Field(
+        None,
+        description="Whether activations are computed twice to take less memory. By default only if the GPU "
+        "has too little.",
     )
     sharding: Literal["none", "fsdp2"] = Field(
         "none", description="fsdp2 shards the base model over the processes."
@@ -313,6 +320,21 @@ class Training(Section):
         description="Other settings of trl's SFTConfig, by its names and passed on as they are, such as "
         "neftune_noise_alpha. A setting that this recipe has a key for is refused here.",
     )
+
+    @property
+    def batch(self) -> int:
+        """Rows or packs of a forward pass, as far as the recipe says."""
+        return self.batch_size or 1
+
+    @property
+    def packs(self) -> bool:
+        """Whether rows are packed, as far as the recipe says."""
+        return bool(self.packing)
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether activations are computed twice, unless the recipe says no."""
+        return self.gradient_checkpointing is not False
 
     @property
     def rows_seed(self) -> int:

@@ -154,3 +154,6 @@ PASSED_ON = frozenset(
         "use_liger_kernel",
     }
 )
+
+# Settings of trl about rows that are not packed. A recipe with one of them packs only if it says so.
+UNPACKED = frozenset({"pad_to_multiple_of", "padding_free"})

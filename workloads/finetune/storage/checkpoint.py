@@ -21,7 +21,6 @@ A checkpoint directory is written once and never changed. The time in its name m
 step write another directory.
 """
 
-import hashlib
 import json
 import re
 import shutil
@@ -37,11 +36,12 @@ import finetune
 import shared
 from finetune.settings.recipe import Recipe, with_defaults
 from finetune.storage.adapter_files import adapter_version
+from finetune.storage.chosen import chosen_in, with_chosen
 from finetune.storage.data_files import version
 from finetune.storage.data_only import INDEX, check_index, gains, read_list, record_problem, stays_inside
 from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError, PassingError, one_line
-from shared.files import read_json, write_or_say
+from shared.files import FileSum, file_sum, read_json, write_or_say
 from shared.record import compare, versions
 from shared.writer import Writer
 
@@ -69,9 +69,6 @@ MAY_CHANGE = frozenset(
         "training.save_every_steps",
     }
 )
-
-# Size in bytes, and checksum.
-FileSum = dict[str, int | str]
 
 
 @dataclass(frozen=True)
@@ -142,7 +139,7 @@ class RunFolder:
         if recipe.training.sharding != "none" and (before == 1) != (workers == 1):
             raise InputError(f"{how}: with training.sharding one process and several save in different forms")
         try:
-            return recipe.shared_by(workers, batch_for or before)
+            return self.with_chosen(recipe).shared_by(workers, batch_for or before)
         except ValueError as error:
             raise InputError(str(error) if before == workers else f"{how}: {error}") from None
 
@@ -176,6 +173,14 @@ class RunFolder:
                 print(f"run {self.name} has trained without a record of commits: it keeps those of now")
             self._write_record({**record, "commits": pinned.commits})
         return pinned
+
+    def with_chosen(self, recipe: Recipe) -> Recipe:
+        """The recipe with what the run has chosen where it says nothing."""
+        return with_chosen(recipe, (self._record() or {}).get("chosen"), self.folder.uri)
+
+    def keep_chosen(self, recipe: Recipe) -> None:
+        """Record what the run has chosen where its recipe says nothing."""
+        self._write_record({**(self._record() or {}), "chosen": chosen_in(recipe)})
 
     def day(self) -> str | None:
         """The day on which the run began, in UTC, or None if it is not recorded."""
@@ -275,7 +280,7 @@ class RunFolder:
         files = {str(path.relative_to(source)): path for path in paths}
         for file, path in files.items():
             self.folder.upload(path, f"{name}/{file}")
-        return {file: _sum(path) for file, path in files.items()}
+        return {file: file_sum(path) for file, path in files.items()}
 
     def complete_checkpoint(self, name: str, files: dict[str, FileSum]) -> None:
         """Write COMPLETE.json of a checkpoint, after all its files have been uploaded."""
@@ -318,7 +323,7 @@ class RunFolder:
                 if not stays_inside(file):
                     raise ValueError(f"its list names the file {file!r} outside of its folder")
                 self.folder.download(f"{checkpoint.name}/{file}", partial / file)
-                if isinstance(saved, dict) and saved != _sum(partial / file):
+                if isinstance(saved, dict) and saved != file_sum(partial / file):
                     raise PassingError(
                         f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
                     )
@@ -380,11 +385,6 @@ def adapter_in(checkpoint: Path) -> list[Path]:
     """The files of a local checkpoint that loading its adapter needs."""
     files = [path for path in sorted(checkpoint.iterdir()) if path.is_file()]
     return [path for path in files if not NOT_OF_ADAPTER.fullmatch(path.name)]
-
-
-def _sum(path: Path) -> FileSum:
-    with path.open("rb") as file:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def best_at(step: int) -> SavedCheckpoint:
