@@ -175,7 +175,13 @@ def test_a_pattern_with_numbers_of_layers_names_those_of_the_small_model(tiny: P
                 "reply": "emoji",
                 "prompt": "Translate: {text}",
             },
-            "training": {"batch_size": 8, "accumulation_steps": 4, "epochs": 3, "schedule": "linear"},
+            "training": {
+                "packing": False,
+                "batch_size": 8,
+                "accumulation_steps": 4,
+                "epochs": 3,
+                "schedule": "linear",
+            },
             "evaluation": {"rows": 8},
         }
     )
