@@ -315,6 +315,7 @@ NOTES: dict[str, tuple[str, object, Callable[[RunFolder], object]]] = {
     "figures that are texts": ("before.json", {"exact": "1"}, RunFolder.before),
     "a gain that is a text": (MARKER, {"gain": {"exact": "1"}}, RunFolder.gain),
     "a gain without figures": (MARKER, {"gain": {"exact": 1.0}}, RunFolder.gain),
+    "a nest beside the figures": (MARKER, {"other": json.loads("[" * 150 + "]" * 150)}, RunFolder.gain),
     "words that are a number": (MARKER, {"not_good": 5}, lambda run: run.ending("model")),
     "words with half of a character": (MARKER, {"not_good": "\ud800"}, lambda run: run.ending("model")),
 }
