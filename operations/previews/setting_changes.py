@@ -1,6 +1,7 @@
 """The values of a stack's file and of its recipe that a merge request changes."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,13 +44,30 @@ def setting_changes(stack: str, before: Path, after: Path = ROOT) -> tuple[Prope
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -> Iterator[Property]:
     redaction = Redaction()
-    for path, before, after in changes(old, new):
-        top = path.split(".")[0]
-        secret = any(isinstance(tree.get(top), Mapping) and "secure" in tree[top] for tree in (old, new))
-        name = redaction.text(f"{prefix}{top if secret else path}")
-        values = [_SECRET if secret and value is not None else _text(value) for value in (before, after)]
-        shown_before, shown_after = map(redaction.text, values)
-        yield Property(path=name, old=shown_before, new=shown_after)
+    for path, *values in changes(_with_secrets(old), _with_secrets(new)):
+        shown_before, shown_after = (redaction.text(_text(value)) for value in values)
+        yield Property(path=redaction.text(f"{prefix}{path}"), old=shown_before, new=shown_after)
+
+
+@dataclass(frozen=True, repr=False)
+class _Secret:
+    """An encrypted value, which differs from another one and shows nothing of itself."""
+
+    ciphertext: str
+
+    def __repr__(self) -> str:
+        return _SECRET
+
+
+def _with_secrets(tree: Any) -> Any:
+    """A tree whose encrypted values, at any depth, are secrets."""
+    if isinstance(tree, list):
+        return [_with_secrets(item) for item in tree]
+    if not isinstance(tree, Mapping):
+        return tree
+    if "secure" in tree:
+        return _Secret(str(tree["secure"]))
+    return {key: _with_secrets(value) for key, value in tree.items()}
 
 
 def _text(value: Any) -> str:

@@ -187,6 +187,21 @@ def test_values_of_the_stack_file_and_of_its_recipe_are_compared_as_they_are_wri
     assert setting_changes("new", before, after) == ()
 
 
+def test_secrets_in_a_map_or_a_list_are_named_and_never_shown(tmp_path: Path) -> None:
+    settings = (
+        "  llm-stacks:secrets:\n    TOKEN:\n      secure: v1:{0}\n  llm-stacks:list:\n    - secure: v1:{0}\n"
+    )
+    before = checkout(tmp_path / "before", settings.format("one"), "1")
+    after = checkout(tmp_path / "after", settings.format("two"), "1")
+    without = checkout(tmp_path / "without", "", "1")
+    assert setting_changes("mine", before, after) == (
+        Property(path="list[0]", old="[secret]", new="[secret]"),
+        Property(path="secrets.TOKEN", old="[secret]", new="[secret]"),
+    )
+    added = setting_changes("mine", without, after)
+    assert [change.new for change in added] == ["[[secret]]", "{'TOKEN': [secret]}"]
+
+
 def test_dollars_follow_the_machines_of_a_plan() -> None:
     def machine(kind: str) -> dict[str, object]:
         return {"nodeCount": 2, "nodeConfig": {"machineType": kind}, "nodeLocations": ["us-central1-a"]}
