@@ -53,7 +53,7 @@ def _changed(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str) -> Ite
 class _Secret:
     """An encrypted value, which differs from another one and shows nothing of itself."""
 
-    ciphertext: str
+    encrypted: str
 
     def __repr__(self) -> str:
         return _SECRET

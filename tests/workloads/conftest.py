@@ -5,9 +5,10 @@ import math
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,8 @@ import pytest
 from tests.once import once
 
 if TYPE_CHECKING:
+    from trial_command import Ended
+
     from finetune.settings.recipe import Recipe
     from rehearsal.stand_ins.bucket import Buckets
     from rehearsal.stand_ins.hub import Hub
@@ -249,3 +252,24 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_model(path / "model")
     make_text_model(path / "text-model")
     return path
+
+
+@pytest.fixture
+def tried(warm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Callable[..., Ended]":
+    """Runs the command of a trial on a recipe. It forks, which a process that has trained cannot do well."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(recipe: Path | str, *options: str) -> "Ended":
+        from trial_command import Ended
+
+        program = [sys.executable, warm, str(ROOT / "workloads/trial/__main__.py")]
+        done = subprocess.run(
+            [*program, f"--recipe={recipe}", *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=dict(os.environ),
+        )
+        return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    return run

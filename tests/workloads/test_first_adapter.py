@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from published import FAMILIES, make_published
 from safetensors.torch import load_file, save_file
 from test_lora_kinds import STEPS
 from test_published import FEW, recipe_of, start
+from trial_command import Ended
 
 from finetune.settings.recipe import load_recipe
 from rehearsal.stand_ins.hub import Hub
@@ -66,14 +68,12 @@ def test_a_run_begins_with_the_weights_of_another_and_ends_the_same_after_a_stop
 
 
 def test_a_trial_and_a_dry_run_take_such_a_recipe(
-    first: Path, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    first: Path, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
 ) -> None:
-    from trial.__main__ import main
-
     recipe = continued(first, tiny, tmp_path)
     assert start(recipe, "--dry-run") == 0
-    assert main([f"--recipe={recipe}", f"--storage={tmp_path}/trials"]) == 0
-    assert "passed its trial" in capsys.readouterr().out
+    ended = tried(recipe, f"--storage={tmp_path}/trials")
+    assert ended.code == 0 and "passed its trial" in ended.out, ended.err
 
 
 @pytest.mark.parametrize(

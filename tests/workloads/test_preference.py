@@ -1,6 +1,7 @@
 """A run that trains a preference: its rows, its figures, its resume, its result, and what it refuses."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from launches import local, torchrun
 from outcomes import losses, metrics
 from published import FAMILIES, make_published
 from test_published import FEW, start
+from trial_command import Ended
 
 from finetune.__main__ import main
 from finetune.forms import pairs
@@ -250,15 +252,13 @@ def test_a_preference_goes_on_from_an_adapter_which_stays_its_reference(tiny: Pa
 
 
 def test_a_dry_run_and_a_trial_take_pairs(
-    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tried: Callable[..., Ended]
 ) -> None:
-    from trial.__main__ import main as try_recipe
-
     recipe = preference(tiny, tmp_path, training={"result": "adapter"})
     assert start(recipe, "--dry-run") == 0
     assert "steps      4: epochs 1, batch 2" in capsys.readouterr().out
-    assert try_recipe([f"--recipe={recipe}", f"--storage={tmp_path}/trials"]) == 0
-    assert "passed its trial" in capsys.readouterr().out
+    ended = tried(recipe, f"--storage={tmp_path}/trials")
+    assert ended.code == 0 and "passed its trial" in ended.out, ended.err
 
 
 @pytest.mark.parametrize(

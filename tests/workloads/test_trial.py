@@ -1,17 +1,14 @@
 """A trial passes a recipe that would end well, and says in one line why another would not."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from trial_command import Ended
 
 from finetune.storage.checkpoint import RunFolder, checkpoint_name
 from rehearsal.running_pods.tiny import STAND_INS, make_base_models, make_recipe, make_tokenizer
@@ -22,40 +19,6 @@ from trial.__main__ import main
 ROOT = Path(__file__).parents[2]
 UNSEEN = "a trial cannot see: several processes, GPU kernels, the real weights, memory, speed"
 TEXT = {"reply": "emoji", "prompt": "Translate to emoji: {text}"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-    def line(self) -> str:
-        """The one line about a failure, which is the last."""
-        lines = [line for line in self.err.splitlines() if line.startswith(("error: ", "warning: "))]
-        assert len(lines) == 1 and self.err.splitlines()[-1] == lines[0]
-        return lines[0]
-
-
-@pytest.fixture
-def tried(warm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """Runs the command on a recipe."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-    def run(recipe: Path | str, *options: str) -> Ended:
-        program = [sys.executable, warm, str(ROOT / "workloads/trial/__main__.py")]
-        done = subprocess.run(
-            [*program, f"--recipe={recipe}", *options],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=dict(os.environ),
-        )
-        return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
-
-    return run
 
 
 def recipe_of(tmp_path: Path, published: Path, /, **sections: Any) -> Path:
@@ -118,7 +81,7 @@ def test_a_recipe_of_plain_texts_passes(tiny: Path, tmp_path: Path, tried: Calla
 
 
 def test_a_trial_that_passed_is_not_made_again_until_something_changes(
-    hub: Hub, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hub: Hub, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
 ) -> None:
     hub.model("me/tried").push(tiny / "text-model")
     hub.data_set("me/rows").push(tiny / "emoji")
@@ -126,10 +89,10 @@ def test_a_trial_that_passed_is_not_made_again_until_something_changes(
     recipe = recipe_of(tmp_path, tiny / "text-model", **names)
 
     def is_made(*options: str) -> bool:
-        assert main([f"--recipe={recipe}", f"--storage={tmp_path}/store", *options]) == 0
-        out = capsys.readouterr().out
-        assert UNSEEN in out.splitlines()[-1]
-        return f"{recipe} has passed its trial at " not in out
+        ended = tried(recipe, f"--storage={tmp_path}/store", *options)
+        assert ended.code == 0, ended.err
+        assert UNSEEN in ended.out.splitlines()[-1]
+        return f"{recipe} has passed its trial at " not in ended.out
 
     assert is_made() and not is_made()
     assert is_made("--set=lora.rank=4") and not is_made("--set=lora.rank=4")
