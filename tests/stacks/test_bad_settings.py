@@ -162,8 +162,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
         {**L4_KUEUE, "gcp:region": "us-east5"},
         "gcp:region: us-east5 has no zone with L4 GPUs; these have: asia-east1, asia-northeast1, "
         "asia-northeast3, asia-south1, asia-southeast1, europe-west1, europe-west2, europe-west3, "
-        "europe-west4, europe-west6, me-central2, northamerica-northeast2, us-central1, us-east1, us-east4, "
-        "us-west1, us-west4",
+        "europe-west4, europe-west6, me-central2, northamerica-northeast1, northamerica-northeast2, "
+        "us-central1, us-east1, us-east4, us-west1, us-west4",
     ),
     (
         {**L4_KUEUE, "llm-stacks:zones": "us-central1-f"},

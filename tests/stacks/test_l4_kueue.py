@@ -273,7 +273,9 @@ def test_its_pods_meet_at_the_first_with_a_process_for_each_gpu(plan: Plan) -> N
     service = plans.named(plan, "l4-kueue-finetune-service").inputs
     assert service["metadata"]["name"] == template["spec"]["subdomain"]
     assert service["spec"]["selector"] == template["metadata"]["labels"]
-    assert options.rendezvous == f"{job['metadata']['name']}-0.{service['metadata']['name']}:29500"
+    (name,) = [item for item in container["env"] if item["name"] == "JOB_NAME"]
+    assert name["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.labels['batch.kubernetes.io/job-name']"
+    assert options.rendezvous == f"$(JOB_NAME)-0.{service['metadata']['name']}:29500"
 
 
 def test_pre_emption_never_uses_up_the_jobs_retries(plan: Plan) -> None:

@@ -51,11 +51,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def say_what_counts(options: argparse.Namespace) -> None:
     """Print the convention by which a run goes on after its end."""
-    folder, final = os.environ.get("RUN_FOLDER", ""), ", ".join(map(str, options.stop_exit_codes))
+    folder, final = os.environ.get("RUN_FOLDER", ""), ", ".join(map(str, (0, *options.stop_exit_codes)))
     print(
         f"run {options.run}: every try finds the same RUN_FOLDER, {folder}\n"
         f"SIGTERM: save within {options.grace_seconds} seconds and exit with 143, which is never counted\n"
-        f"exit codes: 0 is the end{f', {final} too' if final else ''}; after others a try is repeated, "
+        f"exit codes that end the run: {final}. After another one the run is tried again, "
         f"{options.tries} times",
         flush=True,
     )
