@@ -255,7 +255,7 @@ def test_a_run_of_a_version_that_knew_fewer_settings_is_continued(run: RunFolder
     run.claim(recipe, 16)
     path = Path(run.folder.uri, "run.json")
     recorded = json.loads(path.read_text())
-    for section, key in (("training", "packing"), ("training", "result"), ("data", "rows")):
+    for section, key in (("training", "sharding"), ("training", "result"), ("data", "rows")):
         del recorded["recipe"][section][key]
     path.write_text(json.dumps(recorded))
     assert run.claim(recipe, 16) is False

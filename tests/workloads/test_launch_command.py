@@ -35,7 +35,7 @@ def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUN_FOLDER", "gs://bucket/mine")
     monkeypatch.setenv("PET_NNODES", "2")
     monkeypatch.setenv("HOME", str(tmp_path / "home/user"))
-    # The launcher sets them for its processes, and they are those of this process too.
+    # The launcher sets these variables in its own process, which is this one.
     for name in ("OMP_NUM_THREADS", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"):
         monkeypatch.setenv(name, "1")
 

@@ -1,7 +1,10 @@
 """A trial passes a recipe that would end well, and says in one line why another would not."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,26 +83,40 @@ def test_a_recipe_of_plain_texts_passes(tiny: Path, tmp_path: Path, tried: Calla
     assert f"{recipe} passed its trial" in ended.out
 
 
+# Trials one after the other in a process that has not trained. Each argument has the options of one.
+TRIALS = """
+import sys
+from trial.__main__ import main
+for options in sys.argv[1:]:
+    assert main(options.split()) == 0
+    print("END")
+"""
+
+
 def test_a_trial_that_passed_is_not_made_again_until_something_changes(
-    hub: Hub, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
+    hub: Hub, tiny: Path, tmp_path: Path
 ) -> None:
     hub.model("me/tried").push(tiny / "text-model")
     hub.data_set("me/rows").push(tiny / "emoji")
     names = {"model": {"name": "me/tried"}, "data": {"name": "me/rows"}}
     recipe = recipe_of(tmp_path, tiny / "text-model", **names)
+    options = f"--recipe={recipe} --storage={tmp_path}/store"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workloads"), "XDG_CACHE_HOME": str(tmp_path)}
 
-    def is_made(*options: str) -> bool:
-        ended = tried(recipe, f"--storage={tmp_path}/store", *options)
-        assert ended.code == 0, ended.err
-        assert UNSEEN in ended.out.splitlines()[-1]
-        return f"{recipe} has passed its trial at " not in ended.out
+    def tries(*more: str) -> list[bool]:
+        """Which of the trials with more options are made."""
+        program = [sys.executable, "-c", TRIALS, *(f"{options} {words}" for words in more)]
+        ended = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
+        assert ended.returncode == 0, ended.stderr
+        *outputs, _ = ended.stdout.split("END\n")
+        assert all(UNSEEN in out.splitlines()[-1] for out in outputs)
+        return [f"{recipe} has passed its trial at " not in out for out in outputs]
 
-    assert is_made() and not is_made()
-    assert is_made("--set=lora.rank=4") and not is_made("--set=lora.rank=4")
+    assert tries("", "", "--set=lora.rank=4", "--set=lora.rank=4") == [True, False, True, False]
     hub.model("me/tried").push(
         edited(tiny, tmp_path, "generation_config.json", lambda tree: tree.update(top_k=9))
     )
-    assert is_made()
+    assert tries("") == [True]
     assert len([*(tmp_path / "store/trials").glob("*.json")]) == 3
     # No weights are asked for.
     assert not any("safetensors" in request for request in hub.requests)

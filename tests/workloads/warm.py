@@ -111,11 +111,8 @@ def run(arguments: list[str], environment: dict[str, str], directory: str, files
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
-    # The imports have kept what this process has, and the program may have another.
+    # The imports have cached the temporary folder of this process, which the program does not share.
     tempfile.tempdir = None
-    offline = {"HF_HUB_OFFLINE": environment.get("HF_HUB_OFFLINE") == "1"}
-    for library in ("huggingface_hub.constants", "datasets.config"):
-        vars(import_module(library)).update(offline)
     os.chdir(directory)
     sys.argv = arguments
     runpy.run_path(arguments[0], run_name="__main__")

@@ -51,7 +51,9 @@ def digest(rows: "Dataset", tokenizer: Any, settings: Any) -> str:
     parts = [
         *map(version, _LIBRARIES),
         backend.to_str() if backend else repr((type(tokenizer), sorted(tokenizer.get_vocab().items()))),
-        repr((tokenizer.chat_template, sorted(getattr(tokenizer, STOPS, ())), day.prompts(tokenizer))),
+        repr(
+            (tokenizer.chat_template, sorted(getattr(tokenizer, STOPS, ()), key=repr), day.prompts(tokenizer))
+        ),
         repr((settings, sorted(rows[0]))),
     ]
     whole = hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *code]))
