@@ -34,7 +34,9 @@ def _requested(stack: str) -> Settings:
 
 
 def _rdma(stack: str) -> Settings:
-    return {**plans.known_settings(stack, nodes="2", **_IMAGE), "transport": "rdma"}
+    reserved = {"capacity_type": "reservation", "capacity_reservation": "one-of-mine"}
+    known = plans.known_settings(stack, nodes="2", machine="a4-highgpu-8g", **_IMAGE)
+    return {**known, **reserved, "transport": "rdma"}
 
 
 def _closed(stack: str) -> Settings:
