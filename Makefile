@@ -104,7 +104,7 @@ test-pods-slow: SLOW = --slow
 test-pods-slow: test-pods ## the same with the courses that take minutes: tpu-maxtext, more of a4-ray, rows of one's own
 
 test-training: $(TRAINING)/.ready ## the training code on CPU with tiny models
-	@echo "== the training code on CPU with tiny models: about 4 minutes on two idle cores"
+	@echo "== the training code on CPU with tiny models: about 6 minutes on two idle cores"
 	$(TRAINING)/bin/python -m pytest tests/workloads --numprocesses 2 --dist loadfile --no-loadscope-reorder $(SLOW)
 
 test-serving: .venv/.ready $(TRAINING)/.ready $(SERVING)/.ready ## the real vLLM on CPU serves what the fine-tune makes of tiny models
