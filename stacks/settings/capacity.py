@@ -30,8 +30,8 @@ def _checked_types(*, takes_a_list: bool, takes_a_queue: bool) -> Callable[[Type
             raise ValueError(f"{twice[0]} is there twice; name each kind once, the one to try first at first")
         if _QUEUED in types and not takes_a_queue:
             raise ValueError(
-                f"{_QUEUED} starts the machines of one job of a4-accelerate together; here name one of "
-                f"{_KINDS}"
+                f"{_QUEUED} starts the machines of one Job together, and this stack has no such Job; name "
+                f"one of {_KINDS}"
             )
         if _QUEUED in types and len(types) > 1:
             raise ValueError(

@@ -23,8 +23,8 @@ SETTINGS = {
 }
 NO_RESERVATION = {"llm-stacks:capacity.reservation": None}
 ELSEWHERE = (
-    "starts the machines of one job of a4-accelerate together; here name one of reservation, onDemand, spot, "
-    "flexStart"
+    "starts the machines of one Job together, and this stack has no such Job; name one of reservation, "
+    "onDemand, spot, flexStart"
 )
 
 
