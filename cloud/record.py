@@ -145,6 +145,7 @@ class TemplateValues:
     - `id`
     - `project`, `location`, `region` and the input of the name, even if the program leaves them out
     - `number`, the project's
+    - `condition_key`: the parts of the input `condition`, each behind a slash. Empty without one
     - `digits`: 40 digits that look random. They are the same for the same project, place and name
 
     Args:
@@ -159,6 +160,9 @@ class TemplateValues:
         names = {key: str(stated[key]).rpartition("/")[2] for key in record.references if key in stated}
         places = {"location": place, "region": place}
         self._values = {"project": project, "number": PROJECT_NUMBER, key: name, **places, **stated, **names}
+        if isinstance(condition := inputs.get("condition"), Mapping):
+            parts = (condition.get(part) or "" for part in ("title", "description", "expression"))
+            self._values["condition_key"] = "".join(f"/{part}" for part in parts)
         text = f"{self['project']}/{self['location']}/{self[key]}"
         self._values["digits"] = str(int(hashlib.sha256(text.encode()).hexdigest(), 16))[:40]
         self._values["id"] = self.filled(record.id)

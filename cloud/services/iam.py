@@ -40,7 +40,8 @@ def member_of(of: Record, type: str, path: str, named_by: str = "", *, deletes_f
     return Record(
         type=type,
         api=of.api,
-        id=path + "/{role}/{member}",
+        # A condition is part of the id (google-beta/tpgiamresource, `conditionKey`).
+        id=path + "/{role}/{member}{condition_key}",
         replaced_by=EVERY_INPUT,
         deletes_first=deletes_first,
         # `resourceIamMemberCreate` merges the member into the policy (google-beta/tpgiamresource).

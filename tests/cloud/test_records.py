@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from cloud import records
-from cloud.record import EVERY_INPUT, PROJECT_NUMBER, Operation, Record
+from cloud.record import EVERY_INPUT, PROJECT_NUMBER, Operation, Record, TemplateValues
 from rehearsal.rules.schema import _declared, _shape, args_class
 
 OF_GOOGLE = [record for record in records.every().values() if record.type.startswith("gcp:")]
@@ -117,3 +117,19 @@ def test_a_path_replaces_with_everything_below_it_and_nothing_beside_it() -> Non
         path for path in ("a.b", "a.b.x", "a.b[0].x", "a", "a.bc", "c[1]") if record.replaces(path, {}, {})
     ]
     assert replacing == ["a.b", "a.b.x", "a.b[0].x", "c[1]"]
+
+
+def test_members_of_one_role_under_two_conditions_are_two_bindings() -> None:
+    record = records.of("gcp:storage/bucketIAMMember:BucketIAMMember")
+    member = {"bucket": "runs", "role": "roles/storage.objectViewer", "member": "user:me@example.com"}
+
+    def id_under(expression: str | None) -> str:
+        condition = {"condition": {"title": "folder", "expression": expression}} if expression else {}
+        return TemplateValues(record, "one", {**member, **condition}, "a-project")["id"]
+
+    ids = [id_under(expression) for expression in (None, "first", "second")]
+    assert len({*ids}) == 3
+    assert ids[:2] == [
+        "runs/roles/storage.objectViewer/user:me@example.com",
+        "runs/roles/storage.objectViewer/user:me@example.com/folder//first",
+    ]
