@@ -36,13 +36,15 @@ def chosen_together(
         names: The settings that the user's recipe leaves open.
     """
     state, problem = PartialState(), None
-    known = run.with_chosen(recipe) if state.is_main_process else recipe
-    if state.is_main_process and names and known is recipe:
+    known = recipe
+    if state.is_main_process:
         memory = torch.cuda.get_device_properties(0).total_memory if torch.cuda.is_available() else None
         try:
-            known = settled(recipe, rows, processor, memory, state.num_processes)
-            print(choice_line(names, known.training), flush=True)
-            run.keep_chosen(known)
+            known = run.with_chosen(recipe)
+            if names and known is recipe:
+                known = settled(recipe, rows, processor, memory, state.num_processes)
+                print(choice_line(names, known.training), flush=True)
+                run.keep_chosen(known)
         except (InputError, PassingError, RecipeError) as error:
             problem = error
     known, problem = broadcast_object_list([known, problem])
