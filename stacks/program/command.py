@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final
@@ -11,6 +11,9 @@ from typing import Final
 # Commands that start a process for each GPU by themselves.
 _LAUNCHERS: Final = ("torchrun", "accelerate", "deepspeed")
 _LAUNCHER_MODULES: Final = ("torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch")
+# Options with which accelerate has one training on several machines that have one GPU each.
+_TOGETHER: Final = ("--multi_gpu", "--use_fsdp", "--use_deepspeed", "--use_megatron_lm", "--config_file")
+_FORCE_TORCHRUN: Final = "FORCE_TORCHRUN"
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ash")
 _OPERATORS: Final = re.compile(r"&&|\|\||[;|&\n]")
 _SCRIPT: Final = 'write a file such as run.sh whose last line begins with exec, and set ["sh", "run.sh"]'
@@ -48,6 +51,28 @@ def launches_itself(command: Sequence[str]) -> str:
         return program
     runs_module = program.startswith("python") and rest[:1] == ["-m"]
     return rest[1] if runs_module and rest[1:] and rest[1] in _LAUNCHER_MODULES else ""
+
+
+def check_several_machines(command: Sequence[str], variables: Collection[str]) -> None:
+    """Checks a command that starts on several machines with one GPU each.
+
+    Args:
+        variables: Names of the environment variables that the user sets.
+
+    Raises:
+        ValueError: If every machine would have a training of its own.
+    """
+    program = PurePosixPath(command[0]).name
+    options = {word.partition("=")[0].replace("-", "_").replace("__", "--", 1) for word in command}
+    if program == "accelerate" and not options & {*_TOGETHER}:
+        cure = 'write --multi_gpu behind "launch"'
+    elif program == "llamafactory-cli" and _FORCE_TORCHRUN not in variables:
+        cure = f"run `pulumi config set --path variables.{_FORCE_TORCHRUN} 1`"
+    else:
+        return
+    raise ValueError(
+        f"with one GPU on each machine, {program} would start a training of its own on every machine; {cure}"
+    )
 
 
 def _of_text(text: str) -> str:

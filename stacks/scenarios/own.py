@@ -12,6 +12,7 @@ from stacks.monitoring import GPUS, gke_monitoring
 from stacks.nodes.a4 import A4CapacityOrQueue
 from stacks.nodes.any_machine import SPOT_GRACE_SECONDS, MachineName, MachineNodes
 from stacks.platform import StackContext
+from stacks.program.command import check_several_machines
 from stacks.program.job import program_job
 from stacks.program.parts import SERVICE, ProgramParts
 from stacks.program.platform import program_platform
@@ -73,6 +74,11 @@ class Settings(ConfigModel):
                 "REGISTRY/IMAGE@sha256:DIGEST`, or a folder with `pulumi config set code ./FOLDER`, which "
                 "runs in the stack's own image"
             )
+
+    @rule("command")
+    def _machines_train_together(self) -> None:
+        if self.nodes > 1 and self.machines.machine.count == 1:
+            check_several_machines(self.program.command, {*self.program.variables, *self.program.secrets})
 
     @rule("graceSeconds")
     def _spot_gives_the_time(self) -> None:

@@ -1,11 +1,16 @@
 """The stack own with its example: plain torch on two nodes, killed in the middle."""
 
+import json
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
+from engine.project import ROOT
 from rehearsal.running_pods.stage import Stage
 from tests.pods.conftest import Play
+from tests.stacks.own_commands import documented_command
 
 COMPLETE = "Complete CompletionsReached"
 # Enough for a pod to be killed on the way.
@@ -51,6 +56,37 @@ def test_torchrun_of_a_shell_script_finds_both_nodes_without_the_launcher_and_as
         command='["sh", "-c", "exec torchrun train.py"]',
         asRoot="true",
         variables='{"STEPS": "20"}',
+    )
+    stage.stack.up()
+    assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE
+    logs = [stage.kubelet.log(pod) for pod in stage.pods()]
+    assert sorted(rank for rank in (0, 1) for log in logs if f"rank {rank} of 2 goes on" in log) == [0, 1]
+    assert len(stage.losses()) == 20
+
+
+# What stands in for a framework that the image does not have.
+FRAMEWORKS = {
+    "LLaMA-Factory": ["python", "llamafactory_cli.py"],
+    "axolotl": ["python", "axolotl.py"],
+    "accelerate": ["accelerate"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_frameworks_documented_command_trains_on_both_nodes_together(
+    play: Play, framework: str, tmp_path: Path
+) -> None:
+    shutil.copytree(Path(__file__).parent / "frameworks", tmp_path / "code")
+    shutil.copy(ROOT / "workloads/own/example/train.py", tmp_path / "code")
+    _, *words = documented_command(framework)
+    stage = play(
+        "own",
+        nodes="2",
+        launcher="none",
+        code=str(tmp_path / "code"),
+        command=json.dumps([*FRAMEWORKS[framework], *words]),
+        variables='{"STEPS": "20", "FORCE_TORCHRUN": "1"}',
     )
     stage.stack.up()
     assert stage.waits_for("the end of the Job", stage.outcome) == COMPLETE

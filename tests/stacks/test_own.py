@@ -9,6 +9,7 @@ from cloud.machines import GPU_MACHINES
 from engine.plan import Plan
 from rehearsal.pods.references import environment, expanded
 from tests import plans
+from tests.stacks.own_commands import documented_command
 
 STACK = "own"
 # A machine of each kind that is set up differently. The others are of the same kinds.
@@ -46,42 +47,35 @@ def test_torchrun_and_jax_find_the_nodes_and_no_process_finds_a_rank() -> None:
     assert not {"RANK", "LOCAL_RANK"} & variables.keys()
 
 
-LLAMA_FACTORY = ["llamafactory-cli", "train", "my.yaml"]
-ACCELERATE = ["accelerate", "launch", "--num_machines=$(NNODES)", "--machine_rank=$(NODE_RANK)"]
-ACCELERATE += ["--main_process_ip=$(MASTER_ADDR)", "--main_process_port=$(MASTER_PORT)", "train.py"]
-AXOLOTL = ["axolotl", "train", "my.yaml", "--launcher", "torchrun", "--", "--nnodes=$(NNODES)"]
-AXOLOTL += ["--nproc_per_node=$(NPROC_PER_NODE)", "--node_rank=$(NODE_RANK)", "--master_addr=$(MASTER_ADDR)"]
-
-
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("program", "words"),
     [
-        (LLAMA_FACTORY, LLAMA_FACTORY),
+        ("LLaMA-Factory", ["llamafactory-cli", "train", "my.yaml"]),
         (
-            ACCELERATE,
+            "accelerate",
             [
-                *("accelerate", "launch", "--num_machines=2", "--machine_rank=1"),
-                *("--main_process_ip=mine-0.program", "--main_process_port=29500", "train.py"),
+                *("accelerate", "launch", "--multi_gpu", "--num_machines=2", "--machine_rank=1"),
+                *("--main_process_ip=mine-0.program", "--main_process_port=29500", "--num_processes=2"),
+                "train.py",
             ],
         ),
         (
-            AXOLOTL,
+            "axolotl",
             [
                 *("axolotl", "train", "my.yaml", "--launcher", "torchrun", "--", "--nnodes=2"),
-                *("--nproc_per_node=1", "--node_rank=1", "--master_addr=mine-0.program"),
+                *("--nproc_per_node=1", "--node_rank=1"),
+                *("--master_addr=mine-0.program", "--master_port=29500"),
             ],
         ),
-        (["sh", "-c", "exec python train.py"], ["sh", "-c", "exec python train.py"]),
+        ("torchrun", ["torchrun", "train.py"]),
+        ("a shell script", ["sh", "run.sh"]),
     ],
 )
-def test_a_command_without_the_launcher_runs_as_it_is(command: list[str], words: list[str]) -> None:
-    variables, run = in_pod(planned(nodes="2", command=json.dumps(command), **NO_LAUNCHER), 1)
+def test_a_documented_command_runs_as_it_is_without_the_launcher(program: str, words: list[str]) -> None:
+    command = json.dumps(documented_command(program))
+    plan = planned(nodes="2", command=command, variables='{"FORCE_TORCHRUN": "1"}', **NO_LAUNCHER)
+    _, run = in_pod(plan, 1)
     assert run == words
-    # What LLaMA-Factory reads: src/llamafactory/launcher.py, 2026-08.
-    read = [
-        variables[name] for name in ("NNODES", "NODE_RANK", "NPROC_PER_NODE", "MASTER_ADDR", "MASTER_PORT")
-    ]
-    assert read == ["2", "1", "1", "mine-0.program", "29500"]
 
 
 def test_the_launcher_starts_the_command_and_knows_how_it_may_end() -> None:

@@ -22,6 +22,7 @@ SHELL = (
     "exec, "
     'or write a file such as run.sh whose last line begins with exec, and set ["sh", "run.sh"]'
 )
+ALONE = "with one GPU on each machine, {} would start a training of its own on every machine"
 Changes = dict[str, str]
 
 BAD: list[tuple[Changes, str]] = [
@@ -119,6 +120,15 @@ BAD: list[tuple[Changes, str]] = [
         "graceSeconds: 600 seconds, and a spot machine gives 25 at most; remove it, or choose another "
         "capacity.type",
     ),
+    (
+        {"command": '["accelerate", "launch", "train.py"]', "launcher": "none", "nodes": "2"},
+        f'command: {ALONE.format("accelerate")}; write --multi_gpu behind "launch"',
+    ),
+    (
+        {"command": '["llamafactory-cli", "train", "my.yaml"]', "launcher": "none", "nodes": "2"},
+        f"command: {ALONE.format('llamafactory-cli')}; "
+        "run `pulumi config set --path variables.FORCE_TORCHRUN 1`",
+    ),
     *(
         (
             {"command": json.dumps([*words, "train.py"])},
@@ -153,6 +163,23 @@ def test_a_stack_with_nothing_to_run_says_what_may() -> None:
         {
             "command": '["accelerate", "launch", "--machine_rank=$(NODE_RANK)", "train.py"]',
             "launcher": "none",
+        },
+        {
+            "command": '["accelerate", "launch", "--multi-gpu", "train.py"]',
+            "launcher": "none",
+            "nodes": "2",
+        },
+        {
+            "command": '["accelerate", "launch", "train.py"]',
+            "launcher": "none",
+            "nodes": "2",
+            "machine": "g2-standard-24",
+        },
+        {
+            "command": '["llamafactory-cli", "train", "my.yaml"]',
+            "launcher": "none",
+            "nodes": "2",
+            "variables": '{"FORCE_TORCHRUN": "1"}',
         },
         {"graceSeconds": "600", "capacity.type": '["flexStart", "spot"]'},
         {"stopExitCodes": "[]"},
