@@ -50,8 +50,12 @@ class StackPlan:
     @property
     def has_runs(self) -> bool:
         """Whether something of its scenario trains and then ends, so that it can have a time limit."""
+        return self.has_key("maxRunHours")
+
+    def has_key(self, key: str) -> bool:
+        """Whether its scenario has a setting."""
         scenario = stacks.scenario_modules()[str(self.setting("scenario"))]
-        return "maxRunHours" in keys_of(scenario.Settings)
+        return key in keys_of(scenario.Settings)
 
     def of_type(self, *types: str) -> Iterator[Planned]:
         """The resources of these type tokens."""

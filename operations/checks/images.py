@@ -1,41 +1,22 @@
-"""Checks that registries have the images that the plan names."""
+"""Checks that registries have the images that the plan names, and that the machines can run the user's."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 import requests
-from requests.utils import parse_dict_header
-from tenacity import retry_if_exception_type, retry_if_result
 
 from cloud.inputs import is_unknown
 from cloud.services.artifactregistry import REPOSITORY
-from operations.cost.machines import containers_of
+from operations.cost.machines import containers_of, pods_of
 from operations.errors import ODD_ANSWER, OperationError
-from operations.findings import Finding, fine, problem, unknown
+from operations.findings import Finding, Level, fine, problem, unknown, warning
 from operations.google.clients import Clients
-from operations.google.headers import keep_headers
-from operations.google.retries import retrying
+from operations.google.registry import RemoteImage
 from operations.plan import StackPlan
 
-_TIMEOUT_S: Final = 20.0
-# https://github.com/opencontainers/distribution-spec/blob/main/spec.md
-_ACCEPT: Final = ", ".join(
-    (
-        "application/vnd.oci.image.index.v1+json",
-        "application/vnd.oci.image.manifest.v1+json",
-        "application/vnd.docker.distribution.manifest.list.v2+json",
-        "application/vnd.docker.distribution.manifest.v2+json",
-    )
-)
-# References name it docker.io, or no registry at all. This is the server behind that name.
-_HUB: Final = "registry-1.docker.io"
-_OF_GOOGLE: Final = re.compile(r".+-docker\.pkg\.dev|(?:[a-z]+\.)?gcr\.io")
-# https://github.com/distribution/reference/blob/main/reference.go
-_REFERENCE: Final = re.compile(r"(?:([^/]*[.:][^/]*|localhost)/)?(.+?)(?::([^:/@]+))?(?:@(.+))?\Z")
-_MAY_PASS: Final = retry_if_exception_type(requests.RequestException) | retry_if_result(
-    lambda answer: answer.status_code == 429 or answer.status_code >= 500
-)
+# The platform of every machine in the catalogue.
+_PLATFORM: Final = "linux/amd64"
+_ROOT: Final = 0
 
 
 def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -48,29 +29,64 @@ def check_images(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     if own:
         yield fine(f"the stack's own mirror will have {len(own)} of the images")
     for uri in [image for image in images if image not in own]:
-        host, path, version = _parsed(uri)
+        image = RemoteImage.parse(clients, uri)
         try:
-            status = retrying(_MAY_PASS)(_ask, clients, host, f"{path}/manifests/{version}").status_code
+            existence = _existence(plan, image, uri)
+            yield existence
+            if existence.level is Level.FINE and _key(plan, uri):
+                yield from _fitness(plan, image, uri)
         except OperationError as error:
             yield unknown(str(error), "try again later")
-            continue
         except (requests.RequestException, *ODD_ANSWER) as error:
-            yield unknown(f"{host} gives no usable answer ({type(error).__name__})", "try again later")
-            continue
-        if status == 200:
-            yield fine(f"{uri} exists")
-        elif status in (401, 403) and _OF_GOOGLE.fullmatch(host):
-            yield unknown(
-                f"{uri}: these credentials cannot read its repository",
-                "ask its owner for roles/artifactregistry.reader",
-            )
-        elif status in (401, 403, 404):
-            yield problem(
-                f"{uri} does not exist, or is not open to everybody",
-                _remedy(plan, uri),
-            )
-        else:
-            yield unknown(f"{host} answers with {status}", "try again later")
+            yield unknown(f"{image.host} gives no usable answer ({type(error).__name__})", "try again later")
+
+
+def _existence(plan: StackPlan, image: RemoteImage, uri: str) -> Finding:
+    """Whether the registry has an image."""
+    status = image.status()
+    if status == 200:
+        return fine(f"{uri} exists")
+    if status in (401, 403) and image.is_googles:
+        return unknown(
+            f"{uri}: these credentials cannot read its repository",
+            "ask its owner for roles/artifactregistry.reader",
+        )
+    if status in (401, 403, 404):
+        return problem(f"{uri} does not exist, or is not open to everybody", _remedy(plan, uri))
+    return unknown(f"{image.host} answers with {status}", "try again later")
+
+
+def _fitness(plan: StackPlan, image: RemoteImage, uri: str) -> Iterator[Finding]:
+    """Whether the machines can run an image, and as the user that its pods have."""
+    contents = image.contents(_PLATFORM)
+    if contents.user is None:
+        platforms = ", ".join(contents.platforms) or "no platform"
+        yield problem(
+            f"{uri} is for {platforms}, and the machines are {_PLATFORM}",
+            f"build it with `docker buildx build --platform {_PLATFORM}`, then {_remedy(plan, uri)}",
+        )
+    elif contents.is_roots and (users := _users(plan, uri)):
+        cure = f"docker run --user {users[0]} --read-only --tmpfs /tmp {uri} shows what fails"
+        as_root = f"; pulumi config set asRoot true --stack {plan.stack} runs it as root"
+        yield warning(
+            f"{uri} is made for root, and its pods run as user {users[0]}, who writes to /tmp alone",
+            cure + (as_root if plan.has_key("asRoot") else ""),
+        )
+
+
+def _users(plan: StackPlan, uri: str) -> list[int]:
+    """The users but root as whom pods run an image."""
+    users = {
+        pods.spec.get("securityContext", {}).get("runAsUser", _ROOT)
+        for pods in pods_of(plan)
+        if any(container.get("image") == uri for container in pods.spec["containers"])
+    }
+    return sorted(users - {_ROOT})
+
+
+def _key(plan: StackPlan, uri: str) -> str:
+    """The setting that names an image, empty for an image of the project's own."""
+    return next((key for key in ("imageUri", "servingImage") if uri == plan.setting(key)), "")
 
 
 def _is_from_own_mirror(plan: StackPlan, uri: str) -> bool:
@@ -84,41 +100,9 @@ def _is_from_own_mirror(plan: StackPlan, uri: str) -> bool:
 
 
 def _remedy(plan: StackPlan, uri: str) -> str:
-    for key in ("imageUri", "servingImage"):
-        if uri == plan.setting(key):
-            return f"pulumi config set {key} REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
+    if key := _key(plan, uri):
+        return f"pulumi config set {key} REGISTRY/IMAGE@sha256:DIGEST --stack {plan.stack}"
     registry = plan.setting("registry")
     if registry and uri.startswith(f"{registry}/"):
         return f"let {registry} mirror Docker Hub and registry.k8s.io (docs/in-a-company.md)"
     return "put its newest digest into stacks/pins.py"
-
-
-def _parsed(uri: str) -> tuple[str, str, str]:
-    """Registry and path of a reference, and its digest or else its tag."""
-    ((host, path, tag, digest),) = _REFERENCE.findall(uri)
-    if host in ("", "docker.io"):
-        host, path = _HUB, path if "/" in path else f"library/{path}"
-    return host, path, digest or tag or "latest"
-
-
-def _ask(clients: Clients, host: str, image: str) -> requests.Response:
-    """A registry's answer for an image. Only Google's registries get the credentials."""
-    base = f"{clients.endpoint}/registry/{host}" if clients.endpoint else f"https://{host}"
-    url = f"{base}/v2/{image}"
-    headers = {"Accept": _ACCEPT}
-    if _OF_GOOGLE.fullmatch(host):
-        headers["Authorization"] = f"Bearer {clients.token()}"
-    answer = requests.head(url, headers=headers, auth=keep_headers, timeout=_TIMEOUT_S)
-    if answer.status_code != 401 or "Authorization" in headers:
-        return answer
-    # A token for anonymous users. The answer to a call without a token says where to get it.
-    challenge = parse_dict_header(answer.headers.get("WWW-Authenticate", "").removeprefix("Bearer "))
-    realm = challenge.pop("realm", None)
-    if not realm:
-        return answer
-    answer = requests.get(realm, params=challenge, auth=keep_headers, timeout=_TIMEOUT_S)
-    if not answer.ok:
-        return answer
-    tokens = answer.json()
-    headers["Authorization"] = f"Bearer {tokens.get('token') or tokens.get('access_token')}"
-    return requests.head(url, headers=headers, auth=keep_headers, timeout=_TIMEOUT_S)

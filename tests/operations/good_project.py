@@ -31,6 +31,8 @@ HOST: Final = "host-project"
 GKE_AGENT: Final = "service-123456789012@container-engine-robot.iam.gserviceaccount.com"
 APIS_AGENT: Final = "123456789012@cloudservices.gserviceaccount.com"
 RUN_AGENT: Final = "service-123456789012@serverless-robot-prod.iam.gserviceaccount.com"
+# The part of an image in which it says its platform and user.
+CONFIG: Final = f"sha256:{'c' * 64}"
 _GIB: Final = 2**30
 
 REGIONAL_QUOTAS: Final[dict[str, tuple[float, float]]] = {
@@ -345,7 +347,23 @@ class GoodProject:
         self.server.plant_page("registry/token", Page(content={"token": "anybody"}))
         rejected = Page(code=401, headers={"WWW-Authenticate": realm})
         for uri in re.findall(r"[\w.-]+\.[a-z]+/[\w./-]+@sha256:[0-9a-f]{64}", str(plan.resources)):
-            self.server.plant_page(manifest(uri), Page(rejected=rejected))
+            self.server.plant_page(manifest(uri), Page(content=image_manifest(), rejected=rejected))
+            self.server.plant_page(blob(uri), Page(content=image_config(), rejected=rejected))
+
+
+def image_manifest() -> dict[str, Any]:
+    """The manifest of an image for one platform."""
+    return {"config": {"digest": CONFIG}}
+
+
+def image_config(architecture: str = "amd64", user: str = "1000") -> dict[str, Any]:
+    """What an image says about itself."""
+    return {"os": "linux", "architecture": architecture, "config": {"User": user}}
+
+
+def blob(uri: str, digest: str = CONFIG) -> str:
+    """Address at which its registry has a part of an image."""
+    return f"{manifest(uri).partition('/manifests/')[0]}/blobs/{digest}"
 
 
 def manifest(uri: str) -> str:
