@@ -110,6 +110,7 @@ A100: Final = Accelerator(
 A100_80GB: Final = Accelerator(
     name="nvidia-a100-80gb",
     memory_gb=80,
+    zones=zones_from("asia-southeast1-c europe-west4-a us-central1-ac us-east4-c us-east5-ab"),
     quota="nvidia_a100_80gb_gpus",
     preemptible_quota="preemptible_nvidia_a100_80gb_gpus",
     cpu_quota="a2_cpus",
@@ -119,8 +120,8 @@ H100: Final = _of_family(
     80,
     "NVIDIA_H100",
     "asia-east1-c asia-northeast1-b asia-south1-c asia-south2-b asia-southeast1-bc australia-southeast1-c "
-    "europe-north1-c europe-west1-bc europe-west3-c europe-west4-bc europe-west9-c us-central1-abc "
-    "us-east4-abc us-east5-a us-west1-ab us-west4-a",
+    "europe-north1-c europe-west1-bc europe-west3-c europe-west4-bc europe-west8-c europe-west9-c "
+    "us-central1-abc us-east4-abc us-east5-a us-west1-ab us-west4-a",
 )
 H100_MEGA: Final = _of_family(
     "nvidia-h100-mega-80gb",

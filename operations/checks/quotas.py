@@ -132,9 +132,9 @@ def needs_of_machines(machines: Machines) -> Counter[Quota]:
         needs[Quota(metric=machines.type.cpu_quota)] += cpus
         needs[Quota(metric="cpus_all_regions", everywhere=True)] += cpus
     if accelerator and machines.capacity is CapacityType.ON_DEMAND:
-        family = accelerator.quota_family
-        needs[Quota(metric=accelerator.quota, family=family)] += accelerators
-        if family is None:
+        needs[Quota(metric=accelerator.quota, family=accelerator.quota_family)] += accelerators
+        if not machines.type.is_tpu:
+            # Also for GPUs with a family: assumption gpu-family-quota.
             needs[Quota(metric="gpus_all_regions", everywhere=True)] += accelerators
     elif accelerator:
         needs[Quota(metric=accelerator.preemptible_quota)] += accelerators

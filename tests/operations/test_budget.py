@@ -56,6 +56,14 @@ def test_the_dearest_capacity_of_a_list_decides(stack: str) -> None:
     assert (paid.hours, paid.capacity, paid.per_hour) == (4, "onDemand", 256.0)
 
 
+@pytest.mark.parametrize("stack", [pytest.param("l4-kueue", id="l4-kueue")])
+def test_node_pools_count_together_because_servers_and_a_training_may_be_on_two(stack: str) -> None:
+    of_both = ('capacity.type=["flexStart", "spot"]', "capacity.minutes=[20, 20]", "servingReplicas=0")
+    prices = {"nvidia-l4.flexStart": 2.0, "nvidia-l4.spot": 1.0}
+    paid = budget(planned(stack, *of_both), lambda key, _: Price(prices.get(key, 0.0), ""), 100)
+    assert paid.per_hour == 6 * 2.0 + 6 * 1.0
+
+
 @pytest.mark.parametrize("stack", [pytest.param("a4-ray", id="a4-ray")])
 def test_a_reservation_has_no_price_of_its_own_unless_one_is_given(stack: str) -> None:
     def prices(key: str, _unit: str) -> Price:

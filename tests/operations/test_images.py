@@ -85,14 +85,14 @@ def multi_platform(**digests: str) -> dict[str, object]:
     return {"manifests": [*listed, attestation]}
 
 
-def plant(good: GoodProject, found: dict[str, object], config: dict[str, object] | None = None) -> None:
+def plant(good: GoodProject, described: dict[str, object], config: dict[str, object] | None = None) -> None:
     """Lets the registry say this about the image of the stack own."""
-    good.server.plant_page(manifest(IMAGE), Page(content=found))
+    good.server.plant_page(manifest(IMAGE), Page(content=described))
     good.server.plant_page(blob(IMAGE), Page(content=config or image_config()))
 
 
 @pytest.mark.parametrize(
-    ("found", "config", "platforms"),
+    ("described", "config", "platforms"),
     [
         (image_manifest(), image_config(architecture="arm64"), "linux/arm64"),
         (multi_platform(arm64="sha256:1", s390x="sha256:2"), None, "linux/arm64, linux/s390x"),
@@ -100,14 +100,14 @@ def plant(good: GoodProject, found: dict[str, object], config: dict[str, object]
     ],
 )
 def test_an_image_for_other_machines_is_a_problem_with_the_command_that_builds_it(
-    found: dict[str, object],
+    described: dict[str, object],
     config: dict[str, object] | None,
     platforms: str,
     good: GoodProject,
     check: Check,
 ) -> None:
     plan = good.plan(*OWN)
-    plant(good, found, config)
+    plant(good, described, config)
     exists, platform = check(plan, "images")
     assert (exists.level, platform.level) == (OK, PROBLEM)
     assert platform.what == f"{IMAGE} is for {platforms}, and the machines are linux/amd64"
