@@ -160,13 +160,19 @@ def _arguments(models: Sequence[Model]) -> list[str]:
     rank = max(int(model["rank"]) for model in models)
     asked = [f"--chat-template={path}/{first['template']}"] if first["template"] else []
     base = vllm.streamed(f"gs://{first['bucket']}/{first['base_folder']}", first["base"])
-    lora = ["--enable-lora", *_lora_modules(adapters), f"--max-lora-rank={kernel_rank(rank)}"]
-    return [*base, precision, *lora, *asked]
+    return [*base, precision, *lora_options(adapters, rank), *asked]
 
 
-def _lora_modules(adapters: Sequence[str]) -> list[str]:
-    """The option of vLLM with all adapters. Each has a place, so that none is read again for a request."""
+def lora_options(adapters: Sequence[str], rank: int) -> list[str]:
+    """The options of `vllm serve` for adapters. Each has a place, so that none is read again for a request.
+
+    Args:
+        adapters: Texts NAME=PATH.
+        rank: The largest rank of one.
+    """
+    most = f"--max-lora-rank={kernel_rank(rank)}"
     if len(adapters) == 1:
-        return [f"--lora-modules={adapters[0]}"]
+        return ["--enable-lora", f"--lora-modules={adapters[0]}", most]
     places = len(adapters)
-    return ["--lora-modules", *adapters, f"--max-loras={places}", f"--max-cpu-loras={places}"]
+    several = ["--lora-modules", *adapters, f"--max-loras={places}", f"--max-cpu-loras={places}"]
+    return ["--enable-lora", *several, most]

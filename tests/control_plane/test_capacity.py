@@ -27,10 +27,10 @@ TWO_NODES = {
 only_ray = pytest.mark.parametrize("scene", ["a4-ray"], indirect=True)
 
 
-@pytest.fixture(scope="module", params=["a4-accelerate", "a4-ray"])
+@pytest.fixture(scope="module", params=["a4-accelerate", "a4-ray", "own"])
 def scene(request: pytest.FixtureRequest, plane: ControlPlane) -> Iterator[Scene]:
     """The stack with two nodes. At first the reservation has one machine, and spot has two."""
-    settings = {**TWO_NODES, **plans.known_settings(request.param, nodes="2")}
+    settings = {**TWO_NODES, **plans.known_settings(request.param, nodes="2", machine="a4-highgpu-8g")}
     with Rehearsal(request.param, settings, plane=plane) as stack:
         scene = Scene(stack, plane)
         scene.offer({RESERVATION: 1, SPOT: 2})

@@ -14,6 +14,7 @@ from engine.project import ROOT
 from rehearsal.pods import image
 from rehearsal.running_pods.surroundings import REAL_SERVER
 from stacks.serving import vllm, vllm_options
+from stacks.serving.served_run import lora_options
 
 
 def test_no_option_is_unknown_to_the_release_of_the_image() -> None:
@@ -24,6 +25,7 @@ def test_no_option_is_unknown_to_the_release_of_the_image() -> None:
     words = serving.arguments_of_vllm(
         *("m", vllm.SAFETENSORS, *vllm.gke_arguments(2), *vllm.CLOUD_RUN_ARGUMENTS),
         *vllm.contents(pictures=False),
+        *lora_options(["one=/a", "other=/b"], rank=16),
     )
     own = {word.partition("=")[0] for word in words if word.startswith("-")}
     assert len(known) > 100

@@ -22,6 +22,7 @@ from operations.serving.connection import Connection
 from operations.serving.server import ServedModel
 from rehearsal.control_plane.api import until
 from rehearsal.running_pods.surroundings import REAL_SERVER
+from stacks.serving.served_run import lora_options
 from tests.serving.visits import Visit
 
 # The model on the Hub by the run. All have a part for pictures.
@@ -67,8 +68,7 @@ def adapters(request: pytest.FixtureRequest, tuned: Path) -> Iterator[Adapters]:
     command = [
         *(ROOT / ".venv-serving/bin/python", REAL_SERVER / "vllm", "serve", tuned / "hub" / MODELS[run.name]),
         *("--served-model-name=base", f"--port={_PORT}", "--max-model-len=2048", "--dtype=bfloat16"),
-        *("--enable-lora", f"--max-loras={len(folders)}", "--max-lora-rank=16", "--lora-modules"),
-        *(f"{name}={folder}" for name, folder in folders.items()),
+        *lora_options([f"{name}={folder}" for name, folder in folders.items()], rank=16),
         *([AS_TEXT] if run.name == "gemma-4" else []),
     ]
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}

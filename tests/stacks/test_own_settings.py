@@ -135,7 +135,7 @@ BAD: list[tuple[Changes, str]] = [
             f"launcher: the command begins with {words[-1]}, and torchrun starts the processes too; leave "
             f"{words[-1]} and its options out of the command, or run `pulumi config set launcher none`",
         )
-        for words in (["torchrun"], ["deepspeed"], ["python", "-m", "torch.distributed.run"])
+        for words in (["torchrun"], ["accelerate"], ["deepspeed"], ["python", "-m", "torch.distributed.run"])
     ),
 ]
 
