@@ -55,6 +55,13 @@ def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path:
         (GOOD + "  remat_policy:\n", "remat_policy has no value"),
         (GOOD + "  compile_xla_flags: --a=1\n", "compile_xla_flags has no effect on the trained step"),
         (GOOD + "  hf_path: me/rows\n", "hf_path is read at any commit"),
+        (GOOD + "  lora: {enable_lora: true}\n", "lora trains nothing"),
+        (GOOD + "  use_dpo: true\n", "use_dpo is of another program"),
+        (
+            GOOD + "  use_sft: true\n  add_bos: false\n  dataset_type: grain\n",
+            "wrong rows without add_eos: false, sft_train_on_completion_only: true, use_tunix_",
+        ),
+        (GOOD + "  max_num_seqs: 3\n", "max_num_seqs is of serving"),
         (GOOD + "  load_parameters_path: hf://model\n", "takes from the Hub as hf://ORGANIZATION/NAME"),
         (GOOD + "  tokenizer_path: hf://me/model\n", "as hf://datasets/ORGANIZATION/NAME/FILES"),
         (GOOD + "  grain_train_files: hf://datasets/rows/*.parquet\n", "hf://datasets/ORGANIZATION/NAME/"),

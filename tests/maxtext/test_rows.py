@@ -17,6 +17,15 @@ from tests.maxtext import tiny
 WORDS = ["the cat sat on a mat"] * 40
 
 
+CONVERSATIONS = {
+    "use_sft": True,
+    "sft_train_on_completion_only": True,
+    "add_bos": False,
+    "add_eos": False,
+    "use_tunix_gradient_accumulation": False,
+}
+
+
 def write(folder: Path, *tables: dict[str, Any]) -> None:
     for number, table in enumerate(tables):
         pyarrow.parquet.write_table(pyarrow.table(table), folder / f"rows-{number}.parquet")
@@ -73,14 +82,26 @@ def test_rows_that_cannot_be_trained_are_told_with_their_place(fault: str, tmp_p
     tables, settings, words = FAULTS[fault]
     write(tmp_path, *tables)
     with pytest.raises(InputError) as refusal:
-        check_rows(load_recipe(str(recipe_of(tmp_path, **settings))))
+        check_rows(load_recipe(str(recipe_of(tmp_path, **settings))), 1)
     assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("settings", [{"num_epoch": 5}, {"use_truncation": False}, {"steps": 5}])
+def test_too_few_rows_for_the_steps_are_told_unless_they_are_repeated_or_cut(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Twelve steps take two rows on each of two devices."""
+    write(tmp_path, *([{"text": WORDS[:5]}] * 2), {"text": WORDS[:1]})
+    message = "11 rows are enough for at most 2 of 12 steps, which take 4 sequences each: set fewer steps, or"
+    with pytest.raises(InputError, match=message):
+        check_rows(load_recipe(str(recipe_of(tmp_path))), 2)
+    check_rows(load_recipe(str(recipe_of(tmp_path, **{**settings, "per_device_batch_size": 1}))), 2)
 
 
 def test_a_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
     (tmp_path / "rows-0.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="is no parquet file"):
-        check_rows(load_recipe(str(recipe_of(tmp_path))))
+        check_rows(load_recipe(str(recipe_of(tmp_path))), 1)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +111,7 @@ def test_a_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
         ([{"text": [[1, 2], [3]]}], {"tokenize_train_data": False}),
         (
             [{"messages": [[{"role": "user", "content": "q"}]]}],
-            {"use_sft": True, "train_data_columns": ["messages"]},
+            {**CONVERSATIONS, "train_data_columns": ["messages"]},
         ),
         ([], {"dataset_type": "synthetic"}),
     ],
@@ -99,7 +120,7 @@ def test_rows_that_can_be_trained_pass(
     tables: list[dict[str, Any]], settings: dict[str, Any], tmp_path: Path
 ) -> None:
     write(tmp_path, *tables)
-    check_rows(load_recipe(str(recipe_of(tmp_path, **settings))))
+    check_rows(load_recipe(str(recipe_of(tmp_path, **settings))), 1)
 
 
 def test_no_worker_is_requested_for_rows_that_cannot_be_trained(

@@ -230,6 +230,36 @@ def test_what_is_no_number_is_not_saved_and_the_second_time_is_final(
     assert saved_files(tmp_path / "mine") == before
 
 
+@pytest.mark.parametrize(
+    ("rows", "broken", "message"),
+    [
+        (48, None, "error: the rows are enough for "),
+        (200, 1, "error: rows of the data: "),
+    ],
+)
+def test_rows_that_end_or_cannot_be_read_end_the_run_at_once_with_the_reason(
+    rows: int,
+    broken: int | None,
+    message: str,
+    recipe: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One host alone reads the broken file, and it is not the first."""
+    from maxtext_driver import ray_driver
+
+    monkeypatch.setattr(command, "dry_run", lambda arguments: 0)
+    monkeypatch.setattr(ray_driver, "train_on_worker", faulty.train_and_die)
+    make_rows(tmp_path, rows=rows // 4, broken=broken)
+    files = f"--set=grain_train_files={tmp_path}/rows-*.parquet"
+    assert submit(recipe, tmp_path, files, "--set=enable_data_shuffling=false") == Exit.BAD_INPUT
+    assert message in capsys.readouterr().err
+    # The workers start a second time only to find the reason, which one of them has left.
+    assert not RunFolder(tmp_path, "mine").finished()
+    assert len((tmp_path / "starts").read_text().splitlines()) <= 2
+
+
 @pytest.mark.usefixtures("one_try")
 def test_a_run_that_another_start_has_taken_over_saves_nothing_more(
     recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

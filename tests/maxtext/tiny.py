@@ -60,14 +60,18 @@ def data_settings(directory: Path) -> dict[str, Any]:
     }
 
 
-def make_rows(directory: Path, seed: int = 7) -> None:
-    """Write four files, so that each of two processes reads two."""
+def make_rows(directory: Path, seed: int = 7, rows: int = 200, broken: int | None = None) -> None:
+    """Write four files of so many rows, so that each of two processes reads two.
+
+    The first row of the file number `broken` is no text.
+    """
     import pyarrow
     import pyarrow.parquet
 
     choice = random.Random(seed)
     for number in range(4):
-        texts = [" ".join(choice.choices(WORDS, k=choice.randint(5, 40))) for _ in range(200)]
+        texts = [" ".join(choice.choices(WORDS, k=choice.randint(5, 40))) for _ in range(rows)]
+        texts = [None, *texts[1:]] if number == broken else texts
         pyarrow.parquet.write_table(pyarrow.table({"text": texts}), directory / f"rows-{number}.parquet")
 
 

@@ -13,13 +13,12 @@ finished run is left alone. Exit codes: shared/exit_codes.py.
 
 import argparse
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 from maxtext_driver.recipe import load_recipe
-from maxtext_driver.run_folder import Placement, RunFolder
+from maxtext_driver.run_folder import Placement, RunFolder, chips_of
 from shared.command_line import add_common_options, count
 from shared.errors import InputError, PassingError, one_line
 from shared.exit_codes import FINAL, Exit
@@ -78,14 +77,6 @@ def dry_run(arguments: list[str]) -> int:
     """Run this command with --dry-run in another process, because Ray must not fork once JAX has threads."""
     command = [sys.executable, "-m", "maxtext_driver", *arguments, "--dry-run"]
     return subprocess.run(command, check=False).returncode
-
-
-def chips_of(topology: str) -> int:
-    """The number of chips of a topology: 16 for 4x4. Raises InputError for anything but two numbers."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
-    if not match:
-        raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")
-    return int(match.group(1)) * int(match.group(2))
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -4,7 +4,8 @@ import math
 import os
 import signal
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
@@ -12,14 +13,19 @@ import jax
 import jax.numpy as jnp
 import ray.train
 from jax.experimental import multihost_utils
-from maxtext.common import checkpointing, metric_logger
+from maxtext.common import checkpointing, data_loader, metric_logger
+from maxtext.input_pipeline import input_pipeline_interface, multihost_dataloading
 
 from maxtext_driver.metrics import line, progress_of
 from maxtext_driver.run_folder import RunFolder
-from shared.errors import PassingError
+from shared.errors import InputError, PassingError
 from shared.files import MetricsLog
 from shared.time_limit import TimeLimit
+from shared.weather import in_one_line
 from shared.writer import not_finite
+
+# What cannot be read, for messages.
+ROWS = "rows of the data"
 
 
 @contextmanager
@@ -28,11 +34,22 @@ def hooked(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Generato
 
     It logs to `log`, which only one host has. It saves and stops at the limit, when a host is drained, and
     when the driver was told to end. It raises an error before a state with NaN is saved.
+
+    Raises InputError when the rows end before the last step, or cannot be read. MaxText would stop as if it
+    had finished.
     """
+    iterator = multihost_dataloading.MultiHostDataLoadIterator
     try:
         with (
             patch.object(metric_logger, "MetricLogger", _reporter(run, log, limit)),
             patch.object(checkpointing, "save_checkpoint", _saver(run, log, limit)),
+            patch.object(data_loader, "loader_exception_guard", _guard(run.steps_saved())),
+            patch.object(iterator, "__next__", _reading(iterator.__next__)),
+            patch.object(
+                input_pipeline_interface,
+                "create_data_iterator",
+                _reading(input_pipeline_interface.create_data_iterator),
+            ),
         ):
             yield
     finally:
@@ -90,6 +107,38 @@ def _saver(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> Callable
         return saved
 
     return save
+
+
+def _guard(first: int) -> Callable[[Any], AbstractContextManager[None]]:
+    """A function that replaces MaxText's guard of a batch. Its first batch is the one of step `first` + 1."""
+    read = first
+
+    @contextmanager
+    def guard(config: Any) -> Generator[None]:
+        nonlocal read
+        try:
+            yield
+        except StopIteration as end:
+            fewer = f"set steps to {read}, or" if read else "set"
+            raise InputError(
+                f"the rows are enough for {read} of {config.steps} steps, with num_epoch {config.num_epoch}: "
+                f"{fewer} a higher num_epoch to repeat the rows, or name more files"
+            ) from end
+        read += 1
+
+    return guard
+
+
+def _reading(action: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with errors of one line. The end of the rows stays StopIteration."""
+
+    @wraps(action)
+    def read(*arguments: Any, **options: Any) -> Any:
+        with in_one_line(ROWS), suppress(StopIteration):
+            return action(*arguments, **options)
+        raise StopIteration
+
+    return read
 
 
 def _is_finite(state: Any) -> bool:

@@ -41,7 +41,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
         return ended
     recipe = run.pinned(recipe)
     if not run.finished():
-        run.first_access(lambda: check_rows(recipe))
+        run.first_access(lambda: check_rows(recipe, placement.chips))
     prepare_environment()
     ray.init(ignore_reinit_error=True)
     (run.path / STOP).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 Nothing heavy is imported here. The module `configuration` asks MaxText whether it knows a setting.
 """
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from maxtext_driver.refused_settings import REFUSED
 from shared.recipe_file import RecipeError, checked, find, load, parsed
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -23,12 +25,13 @@ DRIVER_SETTINGS = frozenset(
         *("run_name", "skip_jax_distributed_system"),
     }
 )
-# Settings that MaxText accepts, and that do not do what their names say.
-MISLEADING_SETTINGS = {
-    # It reaches a compilation that training does not use. libtpu_flags reach both.
-    "compile_xla_flags": "has no effect on the trained step; use libtpu_flags",
-    "hf_path": "is read at any commit, by the hf pipeline from the first row at every start; set "
-    "dataset_type: grain and grain_train_files: hf://datasets/ORGANIZATION/NAME/FILES",
+# What makes the rows of conversations right. MaxText's defaults put tokens between question and reply.
+_CONVERSATIONS = {
+    "add_bos": False,
+    "add_eos": False,
+    "dataset_type": "grain",
+    "sft_train_on_completion_only": True,
+    "use_tunix_gradient_accumulation": False,
 }
 # The setting that may name published weights on the Hub. All others name data sets.
 WEIGHTS = "load_parameters_path"
@@ -211,14 +214,19 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
     for key, value in settings.items():
         if key in DRIVER_SETTINGS:
             yield f"{key} is set by the driver, from its command line"
-        elif key in MISLEADING_SETTINGS:
-            yield f"{key} {MISLEADING_SETTINGS[key]}"
+        elif key in REFUSED:
+            yield f"{key} {REFUSED[key]}"
         elif value is None:
             yield f"{key} has no value"
         elif "hf://" in ON_THE_HUB[key].sub("", str(value)):
             form = "ORGANIZATION/NAME" if key == WEIGHTS else "datasets/ORGANIZATION/NAME/FILES"
             yield f"{key} must name what it takes from the Hub as hf://{form}"
     yield from (f"{key} is missing" for key in ("model_name", "steps") if key not in settings)
+    if settings.get("use_sft"):
+        missing = [key for key, value in _CONVERSATIONS.items() if settings.get(key) != value]
+        lines = [f"{key}: {json.dumps(_CONVERSATIONS[key])}" for key in missing]
+        if lines:
+            yield f"use_sft trains wrong rows without {', '.join(lines)}"
     steps = settings.get("steps", 1)
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         yield f"steps must be a whole number greater than 0, not {steps!r}"

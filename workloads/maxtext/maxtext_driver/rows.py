@@ -11,25 +11,31 @@ from shared.errors import InputError
 
 # The number of rows that are read of a file.
 FIRST_ROWS = 1000
+# The setting with the files that are trained on.
+TRAINED = "grain_train_files"
 
 
-def check_rows(recipe: Recipe) -> None:
+def check_rows(recipe: Recipe, chips: int) -> None:
     """Look at the files and first rows that the recipe names.
 
+    Args:
+        chips: Devices that the batch of a step is divided over.
+
     Raises:
-        InputError: No file fits, or a file has no such column, or a row has no text.
+        InputError: No file fits, or a file has no such column, or a row has no text. Or the rows are too few
+            for the steps, as far as their number says it.
         PassingError: The Hub does not answer.
     """
     for files in recipe.row_files:
         if files.source is None:
-            _check(recipe, files)
+            _check(recipe, files, chips)
         else:
             from shared.hub import read
 
-            read(files.source, partial(_check, recipe, files))
+            read(files.source, partial(_check, recipe, files, chips))
 
 
-def _check(recipe: Recipe, files: RowFiles) -> None:
+def _check(recipe: Recipe, files: RowFiles, chips: int) -> None:
     from fsspec.core import url_to_fs
 
     system, place = url_to_fs(files.pattern)
@@ -41,6 +47,34 @@ def _check(recipe: Recipe, files: RowFiles) -> None:
     # Files of one set differ at its ends, if at all.
     for name in dict.fromkeys((names[0], names[-1])):
         _check_file(system, name, files, is_text=_is_text(recipe))
+    if files.key == TRAINED and _is_text(recipe) and recipe.maxtext.get("use_truncation", True):
+        _check_number(system, names, recipe, chips)
+
+
+def _check_number(system: Any, names: list[str], recipe: Recipe, chips: int) -> None:
+    """Raises InputError when there are fewer rows than sequences in all steps.
+
+    A row becomes one sequence at most, since MaxText truncates it. Packing makes fewer.
+    """
+    settings = recipe.maxtext
+    batch = settings.get("per_device_batch_size", 12) * settings.get("gradient_accumulation_steps", 1) * chips
+    epochs, rows = settings.get("num_epoch", 1), 0
+    for name in names:
+        rows += _number_of_rows(system, name)
+        if rows * epochs >= recipe.steps * batch:
+            return
+    raise InputError(
+        f"{rows:,} rows are enough for at most {int(rows * epochs / batch):,} of {recipe.steps:,} steps, "
+        f"which take {batch:,.0f} sequences each: set fewer steps, or a higher num_epoch than {epochs} to "
+        "repeat the rows, or name more files"
+    )
+
+
+def _number_of_rows(system: Any, name: str) -> int:
+    from pyarrow.parquet import ParquetFile
+
+    with system.open(name) as opened:
+        return ParquetFile(opened).metadata.num_rows
 
 
 def _is_text(recipe: Recipe) -> bool:

@@ -56,6 +56,19 @@ class Placement:
     topology: str | None = None
     accelerator: str | None = None
 
+    @property
+    def chips(self) -> int:
+        """The chips of the slice, or the processes on CPU, each of which is one device."""
+        return chips_of(self.topology) if self.topology else self.workers
+
+
+def chips_of(topology: str) -> int:
+    """The number of chips of a topology: 16 for 4x4. Raises InputError for anything but two numbers."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
+    if not match:
+        raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")
+    return int(match.group(1)) * int(match.group(2))
+
 
 class RunFolder:
     """The directory of one run."""

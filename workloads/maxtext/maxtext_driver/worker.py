@@ -40,8 +40,8 @@ def train_on_worker(config: dict[str, Any]) -> None:
         with limit.counted():
             train(recipe, run, placement, limit)
     except InputError as error:
-        if rank == 0:
-            remember(run, str(error))
+        # Any host may meet it, such as a row that cannot be read. The others wait for that host.
+        remember(run, str(error))
         raise
     drained = ray.train.get_preemption_info()
     # All stop after the same step, and rank 0, which counts the time, knows why.
