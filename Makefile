@@ -147,12 +147,12 @@ check: .venv/.ready ## lint, format, types, who imports whom, dead code, require
 	git ls-files -z --cached --others --exclude-standard | xargs -0 $(BIN)/detect-secrets-hook --baseline .secrets.baseline
 
 check-training: $(TRAINING)/.ready ## types of the training code, with the libraries it runs on
-	$(BIN)/ty check --python $(TRAINING) workloads/shared workloads/launch workloads/finetune workloads/trial tests/workloads tests/serving/tuned.py benchmarks/training \
+	$(BIN)/ty check --python $(TRAINING) workloads/shared workloads/conversations workloads/launch workloads/finetune workloads/trial tests/workloads tests/serving/tuned.py benchmarks/training \
 		benchmarks/serving/tune.py rehearsal/running_pods/tiny.py rehearsal/running_pods/tiny_gemma_4.py
 	cd workloads/finetune && $(DEPTRY) ../trial ../launch
 
 check-maxtext: $(MAXTEXT)/.ready ## types of the MaxText driver, with the libraries it runs on
-	$(BIN)/ty check --python $(MAXTEXT) workloads/shared workloads/maxtext tests/maxtext benchmarks/tpu_compile
+	$(BIN)/ty check --python $(MAXTEXT) workloads/shared workloads/conversations workloads/maxtext tests/maxtext benchmarks/tpu_compile
 	cd workloads/maxtext && $(DEPTRY)
 
 format: .venv/.ready ## format the code

@@ -9,9 +9,12 @@ from typing import Final
 
 from engine.project import ROOT
 
-# The packages that the program imports from its own checkout. The last three are the readers of recipes.
+# The packages that the program imports from its own checkout. The last four are the readers of recipes.
 # `workloads` puts them on the path, as containers do.
-PACKAGES: Final = ("cloud", "components", "stacks", "workloads", "shared", "finetune", "maxtext_driver")
+PACKAGES: Final = (
+    *("cloud", "components", "stacks", "workloads"),
+    *("shared", "conversations", "finetune", "maxtext_driver"),
+)
 
 
 @contextmanager

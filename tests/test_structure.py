@@ -13,7 +13,7 @@ from tests.checkout_files import checkout_files
 
 SCENARIOS = sorted(stacks.scenario_modules())
 # The folders of the trainer: each may import those before it.
-TRAINER_FOLDERS = ("forms", "settings", "storage", "rows", "model", "results", "run")
+TRAINER_FOLDERS = ("settings", "storage", "rows", "model", "results", "run")
 
 
 def settings_of(scenario: str) -> type[ConfigModel]:
@@ -92,6 +92,26 @@ def test_no_folder_of_the_trainer_imports_one_that_stands_above_it() -> None:
     rank = {folder: number for number, folder in enumerate(TRAINER_FOLDERS)}
     assert ("run", "results") in arrows
     assert {arrow for arrow in arrows if rank.get(arrow[1], len(rank)) > rank[arrow[0]]} == set()
+
+
+@pytest.mark.parametrize(("package", "others"), [("shared", set()), ("conversations", {"shared"})])
+def test_what_the_trainers_share_imports_no_trainer(package: str, others: set[str]) -> None:
+    """Containers have these folders on the path, so import-linter does not see what they import."""
+    imported = {
+        module.split(".")[0]
+        for path in (ROOT / "workloads" / package).glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for module in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [name.name for name in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert package in imported
+    ours = {path.parent.name for path in (ROOT / "workloads").rglob("__init__.py")}
+    assert imported & ours == {package} | others
 
 
 def test_a_component_is_in_the_folder_of_its_part() -> None:

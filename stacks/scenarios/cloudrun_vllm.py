@@ -203,7 +203,7 @@ def _code(stack: StackContext, training: FineTuning, bucket: Storage) -> BucketC
         BucketCodeArgs(
             bucket=bucket.bucket_name,
             prefix=bucket.prefix,
-            packages=[FINETUNE, SHARED],
+            packages=[FINETUNE, *SHARED],
             recipe=training.recipe_file,
         ),
     )

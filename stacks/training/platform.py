@@ -28,8 +28,8 @@ WaitForTraining = Annotated[
         description="Whether `pulumi up` waits for the end of the training, and fails if the training fails."
     ),
 ]
-# The package that ends runs, which is shipped with the code of every trainer.
-SHARED: Final = WORKLOADS / "shared"
+# The packages that are shipped with the code of every trainer: what ends runs, and what reads conversations.
+SHARED: Final = (WORKLOADS / "shared", WORKLOADS / "conversations")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def training_platform(
         stack.name,
         TrainingCodeArgs(
             namespace=platform.namespace,
-            packages=[training.package, *training.helpers, SHARED],
+            packages=[training.package, *training.helpers, *SHARED],
             recipe=training.recipe_file,
         ),
     )

@@ -51,7 +51,7 @@ def make_published(family: Family, path: Path) -> Path:
 
 
 def _end(tokenizer: Any) -> int:
-    from finetune.rows.stops import end_of_reply
+    from conversations.stops import end_of_reply
 
     return end_of_reply(tokenizer)
 

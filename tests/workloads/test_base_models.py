@@ -10,11 +10,11 @@ import pytest
 import yaml
 from tiny_families import templates
 
+from conversations.chat_template import ChatTemplate
+from conversations.texts import chunks_of
 from finetune.__main__ import main
 from finetune.model.loading import load_processor
-from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations
-from finetune.rows.texts import chunks_of
 from finetune.rows.tokens import NOT_TRAINED, to_tokens
 from finetune.settings.recipe import Recipe, load_recipe
 from finetune.settings.templates import TemplateName, template_text

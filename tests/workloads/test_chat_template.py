@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tiny_families import templates, tokenizer_of
 
-from finetune.rows.chat_template import ChatTemplate, read_answers
+from conversations.chat_template import ChatTemplate
+from finetune.run.answer_texts import read_answers
 from rehearsal.running_pods.tiny import make_tokenizer
 from shared.errors import InputError
 

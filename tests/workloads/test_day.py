@@ -28,7 +28,7 @@ def on(patch: pytest.MonkeyPatch, day: str) -> None:
     for module in (
         "transformers.utils.chat_template_utils",
         "finetune.storage.checkpoint",
-        "finetune.rows.day",
+        "conversations.day",
     ):
         patch.setattr(f"{module}.datetime", clock)
 
@@ -91,7 +91,7 @@ def test_a_template_without_a_date_is_not_mentioned(
 def test_a_published_template_writes_the_day_that_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tiny_families import tokenizer_of
 
-    from finetune.rows import day
+    from conversations import day
 
     assert sorted(name for name, text in templates().items() if day.ASKS in text) == DATED
     on(monkeypatch, "2027-01-09")
@@ -112,7 +112,7 @@ def test_a_published_template_writes_the_day_that_is_kept(name: str, monkeypatch
 def test_a_template_that_can_write_a_date_is_tried_on_two_days(condition: str, writes: bool) -> None:
     from tiny_families import tokenizer_of
 
-    from finetune.rows import day
+    from conversations import day
 
     today = "{{ strftime_now('%d %b %Y') }}"
     tokenizer = tokenizer_of(f"{{% if {condition} %}}{today}{{% endif %}}{{{{ messages[-1].content }}}}")

@@ -22,12 +22,12 @@ from test_published import FEW, recipe_of, start
 from test_tool_calls import LAMPS, call
 from tiny_families import templates, tokenizer_of
 
+from conversations.chat_template import STOPS, ChatTemplate, Row
+from conversations.stops import end_of_reply
+from conversations.thinking import settle
+from conversations.turns import thoughts_of
 from finetune.__main__ import main
-from finetune.forms.turns import thoughts_of
 from finetune.model.loading import load_processor
-from finetune.rows.chat_template import STOPS, ChatTemplate, Row
-from finetune.rows.stops import end_of_reply
-from finetune.rows.thinking import settle
 from shared.errors import InputError
 
 ROOT = Path(__file__).parents[2]

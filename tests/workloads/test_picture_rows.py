@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from conversations.thinking import settle
 from finetune.model.loading import load_processor
 from finetune.rows.data import load_conversations
-from finetune.rows.thinking import settle
 from finetune.rows.tokens import picture_batch
 from finetune.settings.recipe import Recipe, load_recipe
 from rehearsal.running_pods.tiny import TOKENS_PER_IMAGE, make_recipe

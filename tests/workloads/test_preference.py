@@ -14,9 +14,9 @@ from published import FAMILIES, make_published
 from test_published import FEW, start
 from trial_command import Ended
 
+from conversations import pairs
+from conversations.columns import RowError
 from finetune.__main__ import main
-from finetune.forms import pairs
-from finetune.forms.columns import RowError
 from finetune.settings.recipe import Recipe, load_recipe
 from finetune.settings.sections import Data
 from finetune.settings.tasks import NOT_BUILT, PREFERENCE_PASSED_ON, PREFERENCE_REFUSED

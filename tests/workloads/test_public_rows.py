@@ -61,7 +61,7 @@ def test_arguments_that_are_no_object_stay(arguments: str) -> None:
 
 
 def test_a_call_is_in_the_text_of_every_template_or_refused() -> None:
-    from finetune.rows.chat_template import ChatTemplate
+    from conversations.chat_template import ChatTemplate
     from finetune.settings.sections import Data
 
     row = {"messages": call('{"when": "soon"}')}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from row_forms import COLUMNS, OPENAI, QUESTION, ROW_FORMS, RowForm, lines, table
 
-from finetune.forms.known import FORMS
-from finetune.forms.turns import text_of
+from conversations.known import FORMS
+from conversations.turns import text_of
 from finetune.rows.data import check_data, load_conversations
 from finetune.settings.recipe import load_recipe
 from finetune.settings.sections import Data

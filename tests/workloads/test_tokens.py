@@ -158,7 +158,7 @@ def test_what_decides_the_tokens_decides_the_name_of_their_file(
 def test_a_template_that_writes_the_date_has_other_tokens_on_another_day(
     tiny: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from finetune.rows import day
+    from conversations import day
 
     # The test ends with the clock that it found.
     monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", None)
@@ -351,7 +351,7 @@ def tokenizers_of_forms() -> dict[str, Any]:
 def test_a_prompt_has_the_tokens_that_it_has_alone(form: str, strips: str) -> None:
     from tokenizers import AddedToken
 
-    from finetune.rows.texts import PromptTokens
+    from conversations.texts import PromptTokens
 
     tokenizer = tokenizers_of_forms()[form]
     options: Any = {strips: True} if strips else {}

@@ -143,8 +143,8 @@ def make_family(family: str, path: Path) -> None:
     import torch
     import transformers
 
+    from conversations.chat_template import ChatTemplate
     from finetune.model.families import auto_class
-    from finetune.rows.chat_template import ChatTemplate
 
     template, kind, settings = FAMILIES[family]
     config = getattr(transformers, kind)(**settings)

@@ -9,6 +9,8 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from conversations import day
+from conversations.stops import missing_stop
 from finetune.model.loading import (
     as_model_allows,
     config_in_cache,
@@ -17,12 +19,10 @@ from finetune.model.loading import (
     vocabulary,
 )
 from finetune.model.parameters import count_parameters
-from finetune.rows import day
 from finetune.rows.data import check_data, load_conversations, settle_for
 from finetune.rows.pair_tokens import CHOSEN, PROMPT, REJECTED, rejected_line, to_pair_tokens
 from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import split_off_prefix
-from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import NOT_TRAINED, first_row, picture_batch, to_tokens
 from finetune.run.choices import settled
 from finetune.settings.choice import choice_line

@@ -6,6 +6,7 @@ Many repositories have the weights several times: as `consolidated.safetensors`,
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 # Configuration, tokenizer, chat template, and the index of the weights.
 DESCRIPTIONS = ("*.json", "*.model", "*.jinja", "*.txt")
@@ -14,6 +15,9 @@ WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors-*
 # Patterns of the Hub's library, where a * also stands for a slash.
 WANTED = (*DESCRIPTIONS, *WEIGHTS)
 UNWANTED = ("*/*.safetensors",)
+# Options of every load: from this disk, and without code of the repository. By default transformers asks at a
+# terminal whether it may run that code.
+FROM_DISK: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 _NAME = re.compile(r"model(\.safetensors)?(-\d+-of-\d+)?\.safetensors")
 
 

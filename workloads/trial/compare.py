@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from peft import PeftModel
 
+from conversations.chat_template import ChatTemplate
+from conversations.texts import token_lists
 from finetune.model.families import auto_class
 from finetune.model.loading import load_model, load_processor
 from finetune.model.plain import read_config
 from finetune.results.result import load_trained
-from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
-from finetune.rows.texts import token_lists
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
-from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError
+from shared.model_files import FROM_DISK
 
 # Tokens whose logits are compared: those of a large vocabulary take half a megabyte each.
 TOKENS = 64

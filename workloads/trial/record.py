@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import conversations
 import finetune
 import shared
 from finetune.settings.recipe import Recipe
@@ -24,7 +25,7 @@ def digest(recipe: Recipe) -> str:
 
     Names of data files stand for their content, and so do directories for that of their files but weights.
     """
-    packages = [Path(module.__file__ or "").parent for module in (finetune, shared)]
+    packages = [Path(module.__file__ or "").parent for module in (finetune, conversations, shared)]
     depends: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "files": [version(file) for file in recipe.data.files],

@@ -7,9 +7,9 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conversations.chat_template import ChatTemplate
 from finetune.dry_run import make_plan
 from finetune.model.loading import as_model_allows, empty_model, load_processor
-from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Data

@@ -14,8 +14,8 @@ from torch.distributed.fsdp import FSDPModule
 from finetune.model.families import auto_class, language_part
 from finetune.model.loading import load_model
 from finetune.settings.sections import Model
-from finetune.storage.data_only import FROM_DISK
 from shared.errors import PassingError
+from shared.model_files import FROM_DISK
 
 # The folder with the weights of a sharded checkpoint.
 SHARDS = "pytorch_model_fsdp_0"

@@ -4,19 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conversations.stops import tell_stops
 from finetune.model.descriptions import check_descriptions, check_template, tokenizer_problem
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.model.first_adapter import with_first_adapter
 from finetune.model.plain import read_config
 from finetune.model.quantized import plain_weights, quantized_problems
-from finetune.rows.stops import tell_stops
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Model
 from finetune.settings.templates import TemplateName, template_text
 from finetune.settings.trl_fields import UNPACKED
-from finetune.storage.data_only import FROM_DISK
 from shared.errors import InputError, PassingError, one_line
-from shared.model_files import UNWANTED, WANTED
+from shared.model_files import FROM_DISK, UNWANTED, WANTED
 
 if TYPE_CHECKING:
     import torch

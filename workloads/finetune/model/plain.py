@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from finetune.storage.data_only import FROM_DISK
 from shared.errors import one_line
+from shared.model_files import FROM_DISK
 
 
 def read_config(name: str | Path, revision: str | None = None) -> Any:

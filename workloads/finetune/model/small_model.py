@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig
 
 from finetune.model.families import auto_class
-from finetune.storage.data_only import FROM_DISK
 from shared.errors import one_line
+from shared.model_files import FROM_DISK
 
 # More weights than this, in a form with the published widths, would take minutes and many GB.
 MOST = 300_000_000

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.turns import TEXT, UNTRAINED
+from conversations import day
+from conversations.chat_template import ChatTemplate, Conversation
+from conversations.texts import token_lists
+from conversations.turns import TEXT, UNTRAINED
 from finetune.model.loading import compute_dtype
-from finetune.rows import day
-from finetune.rows.chat_template import ChatTemplate, Conversation
-from finetune.rows.texts import token_lists
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder
 from shared.errors import one_line

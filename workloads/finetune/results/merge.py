@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conversations.stops import add_stop, end_of_reply, short_prompt, short_row, stops
 from finetune.model.families import auto_class
 from finetune.model.loading import (
     check_model,
@@ -18,14 +19,12 @@ from finetune.model.loading import (
 from finetune.model.plain import greedy, read_config
 from finetune.model.quantized import method
 from finetune.results.template import keep_template, template_beside
-from finetune.rows.stops import add_stop, end_of_reply, short_prompt, short_row, stops
 from finetune.settings.sections import Model
 from finetune.settings.templates import template_text
 from finetune.storage.checkpoint import RunFolder
-from finetune.storage.data_only import FROM_DISK
 from finetune.storage.folder import Folder
 from shared.errors import InputError
-from shared.model_files import DESCRIPTIONS, is_weights
+from shared.model_files import DESCRIPTIONS, FROM_DISK, is_weights
 
 if TYPE_CHECKING:
     import torch

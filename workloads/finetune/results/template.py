@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from finetune.rows.thinking import settle
+from conversations.thinking import settle
 
 FILE = "chat_template.jinja"
 

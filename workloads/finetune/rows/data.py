@@ -9,12 +9,12 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.columns import RowError
-from finetune.forms.turns import TEXT
+from conversations import thinking
+from conversations.columns import RowError
+from conversations.turns import TEXT
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, first_columns, reading, sources_of
 from finetune.rows.store import Unusable, check_columns, stored
-from finetune.rows.thinking import settle
 from finetune.settings.sections import Data
 from finetune.storage.data_files import at_hand
 from shared.errors import InputError
@@ -121,10 +121,7 @@ def settle_for(data: Data, rows: "Dataset", processor: Any) -> str | None:
     if data.text:
         return None  # plain texts ask nothing
     thinks = any(rows.with_format(None).select_columns(["thinks"])["thinks"])
-    if not settle(processor, thinks):
-        return None
-    have, how = ("thoughts", "with thoughts") if thinks else ("no thoughts", "without thoughts")
-    return f"the rows have {have}: the run trains {how}, and the chat template of its result asks so"
+    return thinking.settle_for(processor, thinks)
 
 
 def _first_keys(data: Data, source: Any) -> dict[str, None]:

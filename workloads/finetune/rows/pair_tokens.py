@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.turns import UNTRAINED
-from finetune.rows.chat_template import ChatTemplate, Row, in_one_line
+from conversations.chat_template import ChatTemplate, Row, check_vocabulary, in_one_line
+from conversations.turns import UNTRAINED
 from finetune.rows.data import tell_left_out
-from finetune.rows.tokens import check_vocabulary
 from shared.errors import InputError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from finetune.rows.chat_template import TAKE_ANOTHER
+from conversations.chat_template import TAKE_ANOTHER
 from finetune.rows.tokens import picture_batch
 from finetune.settings.sections import Data
 from shared.errors import InputError, one_line

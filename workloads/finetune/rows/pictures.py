@@ -4,8 +4,8 @@ import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.columns import RowError
-from finetune.forms.pictures import MISSING
+from conversations.columns import RowError
+from conversations.pictures import MISSING
 from shared.errors import one_line
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from finetune.forms.reading import NAMES, FileError, read_rows
+from conversations.reading import NAMES, FileError, read_rows
 from finetune.settings.sections import Data
 from shared.errors import InputError, one_line
 

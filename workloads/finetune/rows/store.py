@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.columns import RowError
-from finetune.forms.conversation import Conversation, is_trained
-from finetune.forms.pairs import read
-from finetune.forms.turns import UNTRAINED
+from conversations.columns import RowError
+from conversations.conversation import Conversation, is_trained
+from conversations.pairs import read
+from conversations.turns import UNTRAINED
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, Source, reading, sources_of
 from finetune.settings.recipe import RECIPES

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from finetune.rows import day
-from finetune.rows.chat_template import STOPS
+from conversations import day
+from conversations.chat_template import STOPS
 from finetune.storage.checkpoint import TOKENS
 from finetune.storage.folder import Folder
 from shared.errors import one_line

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from finetune.forms.turns import TEXT
-from finetune.rows.chat_template import ChatTemplate, Row, in_one_line, shown
+from conversations.chat_template import ChatTemplate, Row, check_vocabulary, shown
+from conversations.texts import chunks_of, token_lists
+from conversations.turns import TEXT
 from finetune.rows.cores import Progress, cores, in_order
 from finetune.rows.data import tell, tell_left_out
-from finetune.rows.texts import chunks_of, token_lists
 from finetune.rows.token_file import NOT_TRAINED, batch_of, digest, kept
 from finetune.storage.folder import Folder
 from shared.errors import InputError
@@ -108,18 +108,6 @@ class _Maker:
             check_vocabulary(tokens, self.tokenizer, self.vocabulary)
             chunks += chunks_of(tokens, cast(int, self.chunks))
         return batch_of(chunks, [[NOT_TRAINED, *chunk[1:]] for chunk in chunks])
-
-
-def check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:
-    """Raises InputError for a token that the tokenizer knows and the model does not."""
-    highest = max(tokens)
-    if vocabulary is not None and highest >= vocabulary:
-        text = tokenizer.decode(tokens)
-        raise InputError(
-            f"the tokenizer writes {tokenizer.decode([highest])!r} as token {highest}, and the model knows "
-            f"{vocabulary} tokens; it stands in the row {in_one_line(text[:200])}: leave it out of the rows, "
-            "or take another tokenizer"
-        )
 
 
 def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:

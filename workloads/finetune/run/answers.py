@@ -17,15 +17,16 @@ from torch.distributed.fsdp import register_fsdp_forward_method
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl.data_utils import prepare_multimodal_messages
 
-from finetune.forms.turns import text_of, thoughts_of
+from conversations.chat_template import ChatTemplate, in_one_line
+from conversations.stops import end_of_reply, stops
+from conversations.turns import text_of, thoughts_of
 from finetune.model.attention import attention_of_rows
 from finetune.model.loading import compute_dtype, load_processor
 from finetune.model.plain import greedy
 from finetune.model.sharding import gathered_for_answers
-from finetune.rows.chat_template import ChatTemplate, in_one_line, read_answers
 from finetune.rows.data import values_of
-from finetune.rows.stops import end_of_reply, stops
 from finetune.run import sql
+from finetune.run.answer_texts import read_answers
 from finetune.run.callbacks import ShowProgress
 from finetune.settings.recipe import Recipe
 from finetune.storage.checkpoint import RunFolder

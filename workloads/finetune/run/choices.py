@@ -6,9 +6,9 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 
-from finetune.forms.turns import TEXT
+from conversations.chat_template import ChatTemplate
+from conversations.turns import TEXT
 from finetune.model.parameters import positions_of, size_of
-from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.tokens import picture_batch
 from finetune.settings.choice import Rows, choice_line, choose
 from finetune.settings.recipe import Recipe

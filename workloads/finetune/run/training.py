@@ -16,6 +16,9 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback, TrainerState
 from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
 
+from conversations import day
+from conversations.chat_template import ChatTemplate
+from conversations.stops import missing_stop
 from finetune.model.adapter import check_adapter, lora_config
 from finetune.model.all_weights import choose_weights
 from finetune.model.first_adapter import load_first_weights
@@ -29,13 +32,10 @@ from finetune.model.loading import (
 from finetune.model.sharding import is_sharded, loaded_by_one_process, shard_by_layer, sharding_arguments
 from finetune.results.check import Check
 from finetune.results.result import check_result, load_trained, publish_result
-from finetune.rows import day
-from finetune.rows.chat_template import ChatTemplate
 from finetune.rows.data import load_conversations, settle_for
 from finetune.rows.pair_tokens import rejected_line
 from finetune.rows.picture_check import check_pictures
 from finetune.rows.prefix import PrefixedBatch
-from finetune.rows.stops import missing_stop
 from finetune.rows.tokens import PictureBatch, first_row
 from finetune.run.answers import Answers, JudgeUntrained
 from finetune.run.callbacks import SaveCheckpoints, SaveOnRequest, ShowProgress, StopEarly, StopUnlessFinite

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from finetune.forms.reading import NAMES
+from conversations.reading import NAMES
 from finetune.settings.contradictions import (
     contradictions,
     for_all_weights,

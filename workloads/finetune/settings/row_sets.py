@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
-from finetune.forms.reading import NAMES
+from conversations.reading import NAMES
 from finetune.settings.contradictions import with_fields
 from finetune.settings.values import MaybeSourceName
 

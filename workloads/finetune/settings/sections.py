@@ -15,12 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from finetune.forms.columns import RowError
-from finetune.forms.conversation import Conversation
-from finetune.forms.known import no_column
-from finetune.forms.pairs import read
-from finetune.forms.pictures import is_below
-from finetune.forms.reading import NAMES, FileError, read_rows
+from conversations.columns import RowError
+from conversations.conversation import Conversation
+from conversations.known import no_column
+from conversations.pairs import read
+from conversations.pictures import is_below
+from conversations.reading import NAMES, FileError, read_rows
 from finetune.settings.contradictions import with_fields
 from finetune.settings.row_sets import RowSet, with_files_of_sets
 from finetune.settings.templates import TemplateName

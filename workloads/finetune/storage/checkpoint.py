@@ -32,6 +32,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+import conversations
 import finetune
 import shared
 from finetune.settings.recipe import Recipe, with_defaults
@@ -100,7 +101,7 @@ class RunFolder:
         Returns True when the run is finished. Raises InputError when the storage cannot be written, and when
         `shared.record.compare` does.
         """
-        packages = [Path(module.__file__ or "").parent for module in (finetune, shared)]
+        packages = [Path(module.__file__ or "").parent for module in (finetune, conversations, shared)]
         recorded = self._record()
         wanted = {
             "recipe": recipe.to_dict(),

@@ -14,10 +14,6 @@ from typing import Any
 
 from shared.errors import one_line
 
-# Options of every load: from this disk, and without code of the repository. By default transformers asks at a
-# terminal whether it may run that code.
-FROM_DISK: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-
 # The index of a sharded checkpoint's tensors, in a pickle.
 INDEX = ".metadata"
 _METADATA = "torch.distributed.checkpoint.metadata"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from finetune.forms.turns import TEXT
+from conversations.turns import TEXT
 from shared.errors import InputError
 
 if TYPE_CHECKING:

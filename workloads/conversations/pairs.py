@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from finetune.forms.columns import EMPTY, Columns, RowError, is_gap
-from finetune.forms.conversation import Conversation, as_text, read_row
-from finetune.forms.turns import NO_CONVERSATION, UNTRAINED, Turn, is_said, tools_of, turns_of
+from conversations.columns import EMPTY, Columns, RowError, is_gap
+from conversations.conversation import Conversation, as_text, read_row
+from conversations.turns import NO_CONVERSATION, UNTRAINED, Turn, is_said, tools_of, turns_of
 
 SAME = "both replies are the same"
 DIFFERENT = "their two conversations differ before the last reply"

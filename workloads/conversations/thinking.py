@@ -58,6 +58,17 @@ def settle(processor: Any, thinks: bool) -> bool:
     return tokenizer.chat_template != before
 
 
+def settle_for(processor: Any, thinks: bool) -> str | None:
+    """Have a chat template ask as the rows answer: with thoughts, if `thinks`, or without.
+
+    Returns a line about it, or None if the model's own template asks so.
+    """
+    if not settle(processor, thinks):
+        return None
+    have, how = ("thoughts", "with thoughts") if thinks else ("no thoughts", "without thoughts")
+    return f"the rows have {have}: the run trains {how}, and the chat template of its result asks so"
+
+
 def closing(prompt: str) -> str:
     """What ends the thoughts that a prompt begins, or an empty text if it begins none."""
     opened = OPENS.search(prompt)

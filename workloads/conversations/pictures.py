@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from finetune.forms.columns import RowError
+from conversations.columns import RowError
 
 # Type of a part of a message that is a picture's place.
 IMAGE = "image"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from finetune.forms.columns import RowError, is_gap
-from finetune.forms.pictures import IMAGE, picture_of
+from conversations.columns import RowError, is_gap
+from conversations.pictures import IMAGE, picture_of
 
 # The roles of a conversation, in order. A reply may call tools, whose results follow as turns of theirs.
 ROLES = re.compile("((system|developer) )?(user (assistant (tool )+)*assistant )+")

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from finetune.rows.chat_template import STOPS, TAKE_ANOTHER, ChatTemplate
-from finetune.storage.data_only import FROM_DISK
+from conversations.chat_template import STOPS, TAKE_ANOTHER, ChatTemplate
 from shared.errors import InputError
+from shared.model_files import FROM_DISK
 
 TRIAL: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from finetune.forms.columns import EMPTY, Columns, RowError, is_gap
-from finetune.forms.pictures import IMAGE, MISSING, pictures_in
-from finetune.forms.turns import TEXT, UNTRAINED, Turn, is_said, thoughts_of, tools_of, turns_of
+from conversations.columns import EMPTY, Columns, RowError, is_gap
+from conversations.pictures import IMAGE, MISSING, pictures_in
+from conversations.turns import TEXT, UNTRAINED, Turn, is_said, thoughts_of, tools_of, turns_of
 
 # Alpaca's input is empty in half of its rows.
 _ALPACA = {"instruction", "input"}

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time
 from types import SimpleNamespace
 from typing import Any
 
-from finetune.rows.chat_template import ChatTemplate, Conversation
+from conversations.chat_template import ChatTemplate, Conversation
 from shared.errors import InputError
 
 # The function with which a template asks for the time.

@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import dropwhile
 from typing import Any
 
-from finetune.forms.turns import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
-from finetune.rows.texts import PromptTokens
-from finetune.rows.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
+from conversations.texts import PromptTokens
+from conversations.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
+from conversations.turns import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
 from shared.errors import InputError, one_line
 
 # Characters of a text that are shown.
@@ -315,6 +314,18 @@ class ChatTemplate:
             raise InputError(f"the model has several chat templates and none named default: {names}")
 
 
+def check_vocabulary(tokens: list[int], tokenizer: Any, vocabulary: int | None) -> None:
+    """Raises InputError for a token that the tokenizer knows and the model does not."""
+    highest = max(tokens)
+    if vocabulary is not None and highest >= vocabulary:
+        text = tokenizer.decode(tokens)
+        raise InputError(
+            f"the tokenizer writes {tokenizer.decode([highest])!r} as token {highest}, and the model knows "
+            f"{vocabulary} tokens; it stands in the row {in_one_line(text[:200])}: leave it out of the rows, "
+            "or take another tokenizer"
+        )
+
+
 def shown(row: Row, tokenizer: Any) -> list[str]:
     """A row as the model sees it, a line for each part that is not blank: a prompt, or what is trained."""
     parts: list[tuple[bool, list[int]]] = []
@@ -340,28 +351,6 @@ def in_one_line(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def read_answers(processor: Any, prompts: Any, answers: Any) -> list[str]:
-    """The texts of answers to prompts, both in padded tokens.
-
-    Where trl knows the template, an answer is read without the thoughts before it.
-    """
-    from trl.chat_template_utils import add_response_schema, parse_response
-
-    tokenizer = getattr(processor, "tokenizer", processor)
-    try:
-        add_response_schema(processor)
-    except ValueError:  # trl knows of no parts in such an answer
-        texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
-        return [_without_thoughts(text) for text in texts]
-    padding = tokenizer.pad_token_id
-    texts = []
-    for prompt, answer in zip(prompts.tolist(), answers.tolist(), strict=True):
-        before = [*dropwhile(lambda token: token == padding, prompt)]
-        reply = [*dropwhile(lambda token: token == padding, reversed(answer))][::-1]
-        texts.append(parse_response(tokenizer, reply, prefix=before)["content"])
-    return [_without_thoughts(text) for text in texts]
-
-
 def _after(mark: str, text: str) -> str:
     """What follows the last place of a mark in a text, or the text if there is no mark."""
     return text.rpartition(mark)[2] if mark else text
@@ -376,11 +365,6 @@ def _check_names(kind: str, entries: Iterable[Mapping[str, Any]], text: str) -> 
                 f"the model's chat template does not write {kind}: {name} is not in its text, and "
                 "nothing in its place would be trained; take a model whose template has tools"
             )
-
-
-def _without_thoughts(answer: str) -> str:
-    *thoughts, text = CLOSES.split(answer)
-    return text.lstrip() if thoughts else text
 
 
 def _replies(conversation: Conversation) -> list[int]:

@@ -1,1 +1,0 @@
-"""Rows as people have them, and what a run makes of each. Preflight imports this, too."""
