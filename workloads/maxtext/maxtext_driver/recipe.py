@@ -12,8 +12,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from maxtext_driver.refused_settings import REFUSED
 from shared.recipe_file import RecipeError, checked, find, load, parsed
+
+# By its place, since stacks read recipes, too, and know this package by another name than containers.
+from .refused_settings import REFUSED
 
 RECIPES = Path(__file__).parent / "recipes"
 
