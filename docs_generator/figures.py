@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import yaml
 
+from cloud.prices import list_prices
 from cloud.services.cloudbuild import BUILD
 from docs_generator.parts import table
 from engine.configuration import configuration
 from engine.plan import Plan
 from operations.cost.command import Estimate, listed_estimate, reserved
-from operations.cost.prices import list_prices
 from operations.plan import StackPlan
 from rehearsal.schedule import phases
 

@@ -2,9 +2,9 @@
 
 from cloud.accelerators import Zones
 from cloud.machines import MACHINES, Machine
+from cloud.prices import hourly_price, parts_of_machine
+from components.cluster.capacity import CapacityType
 from docs_generator.parts import table
-from operations.cost.prices import list_prices
-from operations.cost.quantities import HOURS_PER_MONTH
 
 
 def machines() -> str:
@@ -64,10 +64,6 @@ def _zones(zones: Zones) -> str:
 
 def _dollars(machine: Machine) -> str:
     """The list price of an hour of everything in a machine, without its boot disk."""
-    prices, key = list_prices(), f"{machine.price_family}.{{}}.onDemand".format
-    parts: list[tuple[float, str]] = [(machine.count, f"{machine.accelerator}.onDemand")]
-    if not (machine.model and machine.model.whole_price):
-        parts += [(machine.cpus, key("cpu")), (machine.memory_gib, key("memory"))]
-        gib = machine.local_ssd_gib / HOURS_PER_MONTH
-        parts += [(gib, "disk.local")] if machine.local_ssds else []
-    return f"{sum(amount * prices[part].dollars for amount, part in parts):,.2f}"
+    price = hourly_price(parts_of_machine(machine, CapacityType.ON_DEMAND))
+    assert price and price.is_whole, machine.name
+    return f"{price.dollars:,.2f}"

@@ -79,7 +79,7 @@ class RayClusterArgs(Args):
 
     Args:
         service_account: Kubernetes service account of the pods.
-        tokens: Environment variables of the containers, each from a Secret.
+        variables: Environment variables of the containers.
         bucket: Name of a bucket that all pods see as the folder `BUCKET_MOUNT`.
         depends_on: Resources that the pods need and that the manifest refers to by name only: secrets,
             accounts, the NAT.
@@ -90,7 +90,7 @@ class RayClusterArgs(Args):
     image: Image
     service_account: str
     workers: RayWorkers
-    tokens: Sequence[Mapping[str, Any]]
+    variables: Sequence[Mapping[str, Any]]
     bucket: str | PartlyKnown | None = None
     depends_on: Sequence[pulumi.Resource]
 
@@ -112,7 +112,7 @@ class RayClusterArgs(Args):
                 "rayVersion": self.ray_version,
                 "serviceAccount": self.service_account,
                 "image": self.image.uri,
-                "tokens": list(self.tokens),
+                "variables": list(self.variables),
                 "headAnnotations": head_annotations,
                 "workers": workers.group,
                 "replicas": workers.replicas,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import Final
 
+from cloud.prices import HOURS_PER_MONTH
 from components.cluster.capacity import ALLOWANCE_HOURS
 from operations.cost.prices import Prices
-from operations.cost.quantities import HOURS_PER_MONTH, Quantity, quantities_by_capacity
+from operations.cost.quantities import Quantity, quantities_by_capacity
 from operations.errors import OperationError
 from operations.plan import StackPlan
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from cloud.prices import HOURS_PER_MONTH, ListPrice
 from operations import plan
 from operations.cost.budget import Budget, budget
 from operations.cost.prices import (
-    ListPrice,
     Price,
     Prices,
     catalog_prices,
@@ -25,7 +25,7 @@ from operations.cost.prices import (
     in_place_of_a_reservation,
     or_list_prices,
 )
-from operations.cost.quantities import HOURS_PER_MONTH, Quantity, by_use, quantities, quantities_instead
+from operations.cost.quantities import Quantity, by_use, quantities, quantities_instead
 from operations.errors import OperationError
 from operations.findings import cell
 from operations.google.credentials import clients_of

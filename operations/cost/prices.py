@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from cloud import records
+from cloud.prices import ListPrice, list_prices
 from operations.errors import OperationError
 from operations.google.clients import Clients
 
@@ -34,17 +33,7 @@ class Price(NamedTuple):
 
     dollars: float | None
     source: str
-    listed: "ListPrice | None" = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListPrice:
-    """A price that Google publishes. The head of list_prices.yaml documents the fields."""
-
-    dollars: float
-    region: str
-    day: date
-    source: str
+    listed: ListPrice | None = None
 
 
 # A service of the catalog, and a regular expression for an SKU's description.
@@ -107,13 +96,6 @@ def catalog_prices(clients: Clients, region: str) -> Prices:
         return Price(rate, f"SKU {sku.get('skuId', '')} {sku['description']}")
 
     return price
-
-
-@cache
-def list_prices() -> dict[str, ListPrice]:
-    """The list prices by key."""
-    rows = yaml.safe_load(Path(__file__).with_name("list_prices.yaml").read_text())
-    return {key: ListPrice(**row) for key, row in rows.items()}
 
 
 def or_list_prices(prices: Prices) -> Prices:

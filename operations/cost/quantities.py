@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cloud import records
+from cloud.prices import Part, parts_of_container, parts_of_machine
 from cloud.record import Billed
 from cloud.services import cloudrun
 from cloud.services.compute import NAT
 from cloud.services.container import CLUSTER
 from cloud.services.kubernetes import prepares
-from components.cluster.capacity import CapacityType
 from operations.cost.machines import Machines, Pods, cloud_run_of, machines_of, pods_of
 from operations.plan import StackPlan
 
-HOURS_PER_MONTH: Final = 730
 _BY_TIME: Final = "hour"
 # Cloud NAT bills a gateway for each machine behind it, up to this number.
 # https://cloud.google.com/nat/pricing
@@ -121,47 +120,32 @@ def _all(plan: StackPlan, order: int = 0) -> Iterator[Quantity]:
             yield Quantity(key=item.key, what=item.what, unit=item.unit, most=1, run=1, kept=1)
 
 
-def _of_each(of: Machines | Pods, key: str, what: str, unit: str, amount: float) -> Quantity:
-    """An amount for all machines or pods. While it trains, an autoscaled pool has its full size."""
-    most = of.most * amount
-    return Quantity(key=key, what=what, unit=unit, most=most, run=most, kept=of.kept * amount)
+def _of_each(of: Machines | Pods, part: Part) -> Quantity:
+    """A part of all machines or pods. While it trains, an autoscaled pool has its full size."""
+    most = of.most * part.amount
+    return Quantity(
+        key=part.key, what=part.what, unit=part.unit, most=most, run=most, kept=of.kept * part.amount
+    )
 
 
 def _of_machines(machines: Machines) -> Iterator[Quantity]:
-    kind = machines.type
-    if kind is None:
+    if machines.type is None:
         return
-    name = f"{kind.name}, {machines.capacity}"
-    if kind.accelerator:
-        unit = "chip-hour" if kind.is_tpu else "GPU-hour"
-        key = f"{kind.accelerator}.{machines.capacity}"
-        yield _of_each(machines, key, f"{kind.accelerator} of {name}", unit, kind.count)
-        if machines.autopilot:
-            key = f"autopilot.premium.{kind.accelerator}"
-            yield _of_each(machines, key, f"Autopilot's share of {name}", unit, kind.count)
-    if not (kind.model and kind.model.whole_price):
-        cpu, memory = (f"{kind.price_family}.{part}.{machines.capacity}" for part in ("cpu", "memory"))
-        yield _of_each(machines, cpu, f"CPUs of {name}", "vCPU-hour", kind.cpus)
-        yield _of_each(machines, memory, f"memory of {name}", "GiB-hour", kind.memory_gib)
-        # A reservation's contract covers them.
-        if kind.local_ssds and machines.capacity is not CapacityType.RESERVATION:
-            amount = kind.local_ssd_gib / HOURS_PER_MONTH
-            yield _of_each(machines, "disk.local", f"local SSDs of {kind.name}", "GiB-month", amount)
-    if machines.disk_gb:
-        amount = machines.disk_gb / HOURS_PER_MONTH
-        disk = "disk.hyperdisk" if kind.disk_type.startswith("hyperdisk") else "disk.balanced"
-        yield _of_each(machines, disk, "boot disks", "GiB-month", amount)
+    for part in parts_of_machine(
+        machines.type, machines.capacity, autopilot=machines.autopilot, disk_gb=machines.disk_gb
+    ):
+        yield _of_each(machines, part)
 
 
 def _of_pods(pods: Pods) -> Iterator[Quantity]:
     """Quantities that Autopilot bills for pods without accelerators, and Cloud Run for its instances."""
-    name = {cloudrun.JOB.type: "job", cloudrun.SERVICE.type: "service"}.get(pods.type)
-    where, title = (f"run.{name}", f"Cloud Run {name}") if name else ("autopilot", "Autopilot pods")
-    for part, key, unit, amount in (
-        ("cpu", f"{where}.cpu", "vCPU-hour", pods.cpus),
-        ("memory", f"{where}.memory", "GiB-hour", pods.memory_gib),
-        ("storage", f"{where}.storage", "GiB-hour", pods.storage_gib),
-        ("GPU", "run.gpu.nvidia-l4", "GPU-hour", pods.accelerators if name else 0),
+    kind = {cloudrun.JOB.type: "job", cloudrun.SERVICE.type: "service"}.get(pods.type, "")
+    for part in parts_of_container(
+        kind,
+        cpus=pods.cpus,
+        memory_gib=pods.memory_gib,
+        storage_gib=pods.storage_gib,
+        gpus=pods.accelerators,
     ):
-        quantity = _of_each(pods, key, f"{title}: {part}", unit, amount)
-        yield replace(quantity, run=quantity.kept) if name == "service" else quantity
+        quantity = _of_each(pods, part)
+        yield replace(quantity, run=quantity.kept) if kind == "service" else quantity

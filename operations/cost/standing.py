@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from cloud.prices import HOURS_PER_MONTH, list_prices
 from engine.plan import Planned
-from operations.cost.prices import list_prices
-from operations.cost.quantities import HOURS_PER_MONTH, quantities
+from operations.cost.quantities import quantities
 from operations.plan import StackPlan
 from operations.state import Resource, State
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, Self
 
@@ -44,15 +44,27 @@ class TrainingLog:
                 self._log(f"{time.monotonic() - self._begin:4.0f} s: {self._progress()}")
 
     def _progress(self) -> str:
-        """The newest step and its loss, or the phases of the pods before the first step."""
-        if losses := self._stage.losses():
-            step = max(losses)
-            return f"step {step}, loss {losses[step]:.3f}"
+        """The newest step and what is left, or the phases of the pods before the first step."""
+        if steps := self._stage.steps():
+            return _newest(steps[max(steps)])
         phases = [(pod.get("status") or {}).get("phase", "Pending") for pod in self._stage.pods()]
         if not phases:
             return "no pod yet"
         counts = ", ".join(f"{phases.count(phase)} {phase}" for phase in sorted(set(phases)))
         return f"no step yet, pods: {counts}"
+
+
+def _newest(line: Mapping[str, float]) -> str:
+    """A step, its loss, the time left, and the dollars that its machines would have cost so far."""
+    minutes, seconds = divmod(int(line["seconds_left"]), 60)
+    parts = [
+        f"step {line['step']} of {line['steps']}",
+        f"loss {line['loss']:.3f}",
+        f"{minutes} min {seconds:02d} s to go",
+    ]
+    for name, least in (("dollars", ""), ("dollars_over", "over ")):
+        parts += [f"{least}{line[name]:.2f} dollars so far"] if name in line else []
+    return ", ".join(parts)
 
 
 def training_end(stage: Stage) -> Iterator[str]:

@@ -144,9 +144,13 @@ class Stage:
 
     def losses(self, run: str = "*") -> dict[int, float]:
         """The training losses in a run's metrics, by step. For a repeated step it is the last one."""
+        return {step: line["loss"] for step, line in self.steps(run).items()}
+
+    def steps(self, run: str = "*") -> dict[int, dict[str, float]]:
+        """What a run has logged of its training steps, by step. For a repeated step it is the last one."""
         file = next(iter(self._buckets.rglob(f"{run}/metrics.jsonl")), None)
         lines = map(json.loads, file.read_text().splitlines()) if file else ()
-        return {line["step"]: line["loss"] for line in lines if "loss" in line}
+        return {line["step"]: line for line in lines if "loss" in line}
 
     @property
     def _buckets(self) -> Path:

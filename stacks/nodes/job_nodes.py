@@ -21,8 +21,9 @@ from stacks.nodes.placement import (
     QueuedJob,
     declare_classes,
 )
+from stacks.nodes.price import price_of_machines
 from stacks.nodes.queue import declare_keeper, declare_kueue, images_of_kueue
-from stacks.nodes.requested_nodes import request_nodes
+from stacks.nodes.requested_nodes import REQUESTED_DISK_GB, request_nodes
 from stacks.platform import GkePlatform, StackContext, StandardNodes
 
 
@@ -68,6 +69,18 @@ class JobNodes:
     def moves(self) -> bool:
         """Whether the job moves from one capacity to the next, as a whole."""
         return self.way is Way.QUEUE
+
+    @property
+    def price(self) -> dict[str, str]:
+        """The environment variable with the price of the nodes. See `price_of_machines`."""
+        on_standard = self.way is Way.REQUEST
+        return price_of_machines(
+            self.chain,
+            self.machine,
+            self.pods,
+            autopilot=not on_standard,
+            disk_gb=REQUESTED_DISK_GB if on_standard else 0,
+        )
 
     def standard(self, region: str) -> StandardNodes | None:
         """The place of nodes on a Standard cluster. None on Autopilot."""

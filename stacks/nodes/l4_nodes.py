@@ -14,6 +14,7 @@ from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from stacks.nodes.l4 import autopilot_selector, disk_gb, pod_size, require_l4
 from stacks.nodes.placement import declare_classes
+from stacks.nodes.price import price_of_machines
 from stacks.platform import GkePlatform, StackContext
 from stacks.settings.capacity import (
     CapacityMinutes,
@@ -101,6 +102,16 @@ class L4Nodes(ConfigModel):
     def disk_gb(self) -> int:
         """Size in GB of a node's boot disk."""
         return disk_gb(self.machine, GPUS_PER_POD)
+
+    def price_of(self, gpus: int) -> dict[str, str]:
+        """The environment variable with the price of so many GPUs with their part of the machines."""
+        return price_of_machines(
+            self.chain,
+            self.machine,
+            gpus / self.machine.count,
+            autopilot=self.autopilot,
+            disk_gb=0 if self.autopilot else self.disk_gb,
+        )
 
     @property
     def autopilot(self) -> bool:

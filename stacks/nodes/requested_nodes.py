@@ -21,7 +21,7 @@ _FLAVOR: Final = "queued-flex-start"
 # the job is stopped, and all its nodes are requested anew.
 _LOST_MINUTES: Final = 10
 # Images and the scratch space of a pod.
-_DISK_GB: Final = 500
+REQUESTED_DISK_GB: Final = 500
 
 
 def request_nodes(
@@ -52,7 +52,7 @@ def request_nodes(
             zones=[zone],
             minimum=0,
             maximum=pods,
-            disk_gb=_DISK_GB,
+            disk_gb=REQUESTED_DISK_GB,
             capacity=capacity,
         ),
     )

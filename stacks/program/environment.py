@@ -45,7 +45,12 @@ def rendezvous(nodes: int, gpus: int, service: str) -> list[dict[str, Any]]:
         "JAX_COORDINATOR_ADDRESS": f"{address}:{_JAX_PORT}",
     }
     rank = {"name": "NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}}
-    return [rank, *({"name": name, "value": text} for name, text in texts.items())]
+    return [rank, *variables(texts)]
+
+
+def variables(texts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Environment variables as a container has them."""
+    return [{"name": name, "value": text} for name, text in texts.items()]
 
 
 def writable_places(*, as_root: bool) -> Mapping[str, str]:

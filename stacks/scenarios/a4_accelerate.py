@@ -108,6 +108,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         pods,
         run,
         wait=settings.wait_for_training,
+        price=nodes.price,
         arguments=[f"--batch-for={GPUS_PER_NODE}"],
         queue_labels=placement.queue_labels,
         depends_on=[*placement.depends_on, *trial],

@@ -23,6 +23,7 @@ from stacks.nodes.a4 import (
 )
 from stacks.nodes.placement import Placement
 from stacks.platform import StackContext
+from stacks.program.environment import variables
 from stacks.serving.served_run import command_to_serve
 from stacks.settings import Bucket, Cluster, ConfigModel, Default, Project, rule
 from stacks.training.platform import (
@@ -144,7 +145,7 @@ def _cluster(
         image=platform.image,
         service_account=platform.account.account_name,
         workers=_workers(settings, placement.selector, placement.patch),
-        tokens=platform.tokens,
+        variables=[*platform.tokens, *variables(a4_nodes(settings.capacity, settings.workers).price)],
         depends_on=[*platform.depends_on, *placement.depends_on, *trial],
     )
 

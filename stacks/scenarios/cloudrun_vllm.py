@@ -1,5 +1,6 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Final, Literal
 
@@ -7,6 +8,7 @@ import pulumi
 from pydantic import AfterValidator, Field
 
 from cloud.machines import L4
+from cloud.prices import Part, parts_of_container
 from components.identity.identity import (
     EVERYBODY,
     GoogleServiceAccount,
@@ -25,6 +27,7 @@ from components.workload.cloud_run import (
     CloudRunServiceArgs,
     Ingress,
 )
+from stacks.nodes.price import price
 from stacks.platform import StackContext
 from stacks.serving import questions, vllm
 from stacks.settings import AccountAddress, Bucket, ConfigModel, Default, Hint, Project, Subnet, rule
@@ -40,6 +43,7 @@ from stacks.training.tokens import declare_tokens
 _SUBNET_TIMEOUT: Final = "3m"
 
 _CODE: Final = "/code"
+_CPUS, _MEMORY_GIB, _GPUS = 8, 32, 1
 # Runs the command that follows, unless the run failed its recipe's quality check
 # (workloads/finetune/storage/checkpoint.py).
 _IF_GOOD: Final = [
@@ -169,11 +173,11 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 *training.run_arguments,
             ],
             # Files that a container writes are in its memory, which has room for 2 GB of model.
-            environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface"},
+            environment={"PYTHONPATH": _CODE, "HF_HOME": "/tmp/huggingface", **price(_parts_of_job())},
             tokens={token.variable: token for token in tokens},
             folders={_CODE: code.folder},
-            cpu=8,
-            memory_gib=32,
+            cpu=_CPUS,
+            memory_gib=_MEMORY_GIB,
             service_account=trainer.email,
             subnet=subnet,
             kms_key=settings.project.kms_key,
@@ -195,6 +199,10 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         service = _service(stack, settings, run=folder, account=server, subnet=subnet, depends_on=wait_for)
     monitoring = _monitoring(stack, job, service)
     return {**_outputs(settings, bucket, job, service, run), "openMonitoring": monitoring.dashboard}
+
+
+def _parts_of_job() -> Iterator[Part]:
+    return parts_of_container("job", cpus=_CPUS, memory_gib=_MEMORY_GIB, gpus=_GPUS)
 
 
 def _code(stack: StackContext, training: FineTuning, bucket: Storage) -> BucketCode:

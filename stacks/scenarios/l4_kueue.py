@@ -304,6 +304,7 @@ def _fine_tune(
         run,
         # The job may wait for GPUs as long as serving needs them.
         wait=False,
+        price=settings.nodes.price_of(TRAINING_PODS * GPUS_PER_POD),
         queue_labels=queue.labels("low"),
         depends_on=[*queue.access, *machines, *trial],
     )

@@ -11,12 +11,15 @@ from pydantic import Field
 
 from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
 from components.base.pod_patch import PodPatch
+from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import CapacityType
 from components.cluster.standard_cluster import NodePool, NodePoolArgs
 from components.workload.ray import BUCKET_MOUNT, RAY_WORKERS, RayClusterArgs, RayJob, RayJobArgs, RayWorkers
 from stacks import pins
 from stacks.monitoring import TPUS, gke_monitoring
+from stacks.nodes.price import price_of_machines
 from stacks.platform import StackContext, StandardNodes
+from stacks.program.environment import variables
 from stacks.serving.served_run import command_to_serve
 from stacks.settings import Bucket, Cluster, ConfigModel, Hint, OneCapacity, Project, rule
 from stacks.training.maxtext import MaxTextImage, MaxTextTraining
@@ -141,7 +144,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         image=platform.image,
         service_account=platform.account.account_name,
         workers=_workers(settings),
-        tokens=platform.tokens,
+        variables=[*platform.tokens, *variables(_price(settings))],
         bucket=platform.bucket.name_in_command,
         depends_on=[*platform.depends_on, *nodes],
     )
@@ -179,6 +182,14 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         **serve,
         "result": job.result,
     }
+
+
+def _price(settings: Settings) -> dict[str, str]:
+    """The environment variable with the price of the slice."""
+    tpu_slice, chain = settings.slice, CapacityChain(capacities=(settings.capacity.capacity,))
+    return price_of_machines(
+        chain, tpu_slice.machine, tpu_slice.hosts, autopilot=False, disk_gb=_SLICE_DISK_GB
+    )
 
 
 def _workers(settings: Settings) -> RayWorkers:

@@ -10,6 +10,7 @@ from components.base.fingerprint import joined
 from components.capacity.capacity_chain import CapacityChain
 from components.workload.batch_job import BatchJob
 from stacks.platform import StackContext
+from stacks.program.environment import variables
 from stacks.program.job import JobProgram, ProgramNodes, meeting_place, program_job
 from stacks.training.platform import TrainingPlatform
 from stacks.training.settings import FineTuning
@@ -29,6 +30,7 @@ def torchrun_job(
     run: str,
     *,
     wait: bool,
+    price: Mapping[str, str] | None = None,
     arguments: Sequence[str] = (),
     queue_labels: Mapping[str, str] | None = None,
     depends_on: Sequence[pulumi.Resource] = (),
@@ -39,6 +41,7 @@ def torchrun_job(
         chain: The capacities of the nodes.
         run: Name of the run.
         wait: See `JobArgs`.
+        price: See `price_of_machines`. Without it the log has no dollars.
         arguments: Arguments of the trainer besides those of every fine-tune.
         queue_labels: Labels with which the Job waits in a queue of Kueue.
         depends_on: Resources that the pods need besides those of the platform.
@@ -62,7 +65,7 @@ def torchrun_job(
                 *arguments,
                 *training.run_arguments,
             ],
-            variables=platform.tokens,
+            variables=[*platform.tokens, *variables(price or {})],
             home="/tmp/home",  # apart from what comes from the bucket
             code={"code": platform.code.volume},
             final=_FINAL,

@@ -7,8 +7,9 @@ import pytest
 from cloud import nodes
 from cloud.accelerators import L4, V6E, zones_from
 from cloud.machines import GPU_MACHINES, MACHINES, Machine
+from cloud.prices import hourly_price, parts_of_machine
 from cloud.rules import ZONE
-from operations.cost.prices import known, list_prices
+from operations.cost.prices import known
 
 PERSISTENT, HYPERDISK = "pd-balanced", "hyperdisk-balanced"
 # Boot disks by the beginning of a machine's name, as GKE's published autoscaler has them.
@@ -81,21 +82,15 @@ def test_quotas_are_those_that_users_of_the_gpu_name(machine: Machine) -> None:
 @pytest.mark.parametrize("machine", GPU_MACHINES.values(), ids=list(GPU_MACHINES))
 @pytest.mark.parametrize("capacity", ["onDemand", "spot", "flexStart"])
 def test_every_part_that_is_billed_has_an_sku(machine: Machine, capacity: str) -> None:
-    keys = [f"{machine.accelerator}.{capacity}", f"autopilot.premium.{machine.accelerator}"]
-    if not (machine.model and machine.model.whole_price):
-        keys += [f"{machine.price_family}.{part}.{capacity}" for part in ("cpu", "memory")]
+    keys = [part.key for part in parts_of_machine(machine, capacity, autopilot=True)]
     assert [key for key in keys if not known().get(key)] == []
 
 
 @pytest.mark.parametrize(("name", "dollars"), HOURLY.items())
 def test_list_prices_of_the_parts_add_up_to_the_machine(name: str, dollars: float) -> None:
-    machine, prices = MACHINES[name], {key: price.dollars for key, price in list_prices().items()}
-    total = machine.count * prices[f"{machine.accelerator}.onDemand"]
-    if not (machine.model and machine.model.whole_price):
-        cpu, memory = (prices[f"{machine.price_family}.{part}.onDemand"] for part in ("cpu", "memory"))
-        total += machine.cpus * cpu + machine.memory_gib * memory
-        total += machine.local_ssd_gib * prices["disk.local"] / 730
-    assert total == pytest.approx(dollars, rel=0.001)
+    price = hourly_price(parts_of_machine(MACHINES[name], "onDemand"))
+    assert price and price.is_whole
+    assert price.dollars == pytest.approx(dollars, rel=0.001)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from cloud.prices import ListPrice, list_prices
 from engine.project import known_stacks
 from operations.cost import prices
 from operations.cost.command import listed_estimate, reserved
-from operations.cost.prices import ListPrice, Prices, catalog_prices, file_prices, list_prices, or_list_prices
+from operations.cost.prices import Prices, catalog_prices, file_prices, or_list_prices
 from operations.cost.quantities import by_use, quantities
 from operations.errors import OperationError
 from operations.google.clients import Clients

@@ -14,11 +14,11 @@ class StageStub:
     def __init__(self, *moments: Any) -> None:
         self._moments = list(moments)
 
-    def losses(self) -> dict[int, float]:
+    def steps(self) -> dict[int, dict[str, float]]:
         self._now = self._moments.pop(0)
         if isinstance(self._now, Exception):
             raise self._now
-        return self._now if isinstance(self._now, dict) else {}
+        return {self._now["step"]: self._now} if isinstance(self._now, dict) else {}
 
     def pods(self) -> list[dict[str, Any]]:
         return [{"status": {"phase": phase}} if phase else {} for phase in self._now]
@@ -26,6 +26,11 @@ class StageStub:
     @property
     def is_over(self) -> bool:
         return not self._moments
+
+
+def at(step: int, **dollars: float) -> dict[str, float]:
+    """What a run of ten steps logs of one. A step takes ten seconds."""
+    return {"step": step, "steps": 10, "loss": 8.0 - step, "seconds_left": 10.0 * (10 - step), **dollars}
 
 
 def lines(*moments: Any) -> list[str]:
@@ -44,22 +49,23 @@ def lines(*moments: Any) -> list[str]:
     return [re.sub(r"^ *\d+ s: ", "", line) for line in logged]
 
 
-def test_every_ten_seconds_there_is_a_line_with_step_and_loss_or_what_the_pods_do() -> None:
-    assert lines([], ["Running", "", "Pending"], {1: 8.25, 2: 8.0}, {1: 8.25, 2: 8.0, 3: 7.5}) == [
+def test_every_ten_seconds_there_is_a_line_with_the_progress_or_what_the_pods_do() -> None:
+    assert lines([], ["Running", "", "Pending"], at(2), at(3, dollars=0.456), at(4, dollars_over=12)) == [
         "no pod yet",
         "no step yet, pods: 2 Pending, 1 Running",
-        "step 2, loss 8.000",
-        "step 3, loss 7.500",
+        "step 2 of 10, loss 6.000, 1 min 20 s to go",
+        "step 3 of 10, loss 5.000, 1 min 10 s to go, 0.46 dollars so far",
+        "step 4 of 10, loss 4.000, 1 min 00 s to go, over 12.00 dollars so far",
     ]
 
 
 def test_an_api_server_that_is_gone_for_a_while_ends_nothing() -> None:
-    assert lines(ApiError(503, "gone"), {4: 7.0}) == ["step 4, loss 7.000"]
+    assert lines(ApiError(503, "gone"), at(7)) == ["step 7 of 10, loss 1.000, 0 min 30 s to go"]
 
 
 def test_the_lines_end_with_the_training() -> None:
     logged: list[str] = []
-    silent: Any = SimpleNamespace(losses=dict, pods=list)
+    silent: Any = SimpleNamespace(steps=dict, pods=list)
     with TrainingLog(silent, logged.append) as training:
         pass
     assert not training._thread.is_alive() and logged == []

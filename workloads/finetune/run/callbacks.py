@@ -24,6 +24,7 @@ from finetune.run.driver import Driver, Request
 from finetune.run.metrics import Pace, last_evaluation
 from finetune.storage.checkpoint import RunFolder, checkpoint_name
 from finetune.storage.folder import Folder
+from shared import price
 from shared.files import MetricsLog
 from shared.time_limit import TimeLimit
 from shared.writer import not_finite
@@ -187,8 +188,8 @@ class StopEarly(EarlyStoppingCallback):
 class ShowProgress(TrainerCallback):
     """Print and write what the trainer logs. Only rank 0 has this callback."""
 
-    def __init__(self, log: MetricsLog, folder: Folder):
-        self._log, self._folder, self._pace = log, folder, Pace(0)
+    def __init__(self, log: MetricsLog, folder: Folder, limit: TimeLimit):
+        self._log, self._folder, self._limit, self._pace = log, folder, limit, Pace(0)
 
     def show_answers(self, step: int, figures: dict[str, float], seconds: float) -> None:
         """Show the figures of the model's answers, which took `seconds`."""
@@ -213,8 +214,9 @@ class ShowProgress(TrainerCallback):
     ) -> None:
         if logs is not None and "loss" in logs:
             progress = self._pace.measure(state.global_step, state.max_steps, state.epoch or 0.0, logs)
-            print(progress.line(), flush=True)
-            self._log.append(asdict(progress))
+            spent = price.spent(self._limit.seconds)
+            print(f"{progress.line()}{price.words(spent)}", flush=True)
+            self._log.append(asdict(progress) | spent)
         elif logs is not None and (evaluation := last_evaluation([{**logs, "step": state.global_step}])):
             self._pace.leave_out(logs["eval_runtime"])
             print(evaluation.line(), flush=True)

@@ -102,7 +102,7 @@ def _train(
     asked = SaveOnRequest(driver, limit, run)
     callbacks: list[TrainerCallback] = [asked, StopUnlessFinite(run)]
     step, size, is_first = newest.step if newest else 0, arguments.world_size, arguments.process_index == 0
-    progress = _show_start(recipe, run, published, rows, prepared, size, step) if is_first else None
+    progress = _show_start(recipe, run, published, rows, prepared, size, step, limit) if is_first else None
     saves = SaveCheckpoints(run, recipe.training.checkpoints_to_keep, resume)
     callbacks += [progress, saves] if progress else [saves]
     if patience := recipe.training.early_stopping_patience:
@@ -163,6 +163,7 @@ def _show_start(
     prepared: "_Prepared",
     processes: int,
     step: int,
+    limit: TimeLimit,
 ) -> ShowProgress:
     """Print where the run stands and the first row as the model sees it. Returns what shows the rest."""
     print(f"{len(rows)} rows, {processes} processes, from step {step}{run.sizes(processes)}")
@@ -175,7 +176,7 @@ def _show_start(
     shown = first_row(rows, processor, recipe.data.image is not None)
     shown += [rejected_line(rows)] if recipe.data.rejected else []
     print("the first row as the model sees it:", *shown, sep="\n", flush=True)
-    return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder)
+    return ShowProgress(MetricsLog(run.folder, step, exporter=Exporter(run.name)), run.folder, limit)
 
 
 def _begin_together(

@@ -18,6 +18,7 @@ from maxtext.input_pipeline import input_pipeline_interface, multihost_dataloadi
 
 from maxtext_driver.metrics import line, progress_of
 from maxtext_driver.run_folder import RunFolder
+from shared import price
 from shared.errors import InputError, PassingError
 from shared.files import MetricsLog
 from shared.time_limit import TimeLimit
@@ -72,8 +73,9 @@ def _reporter(run: RunFolder, log: MetricsLog | None, limit: TimeLimit) -> type:
                 raise _not_finite(run, step + 1, log)
             if log is None:
                 return
-            print(line(progress), flush=True)
-            log.append(progress)
+            spent = price.spent(limit.seconds)
+            print(f"{line(progress)}{price.words(spent)}", flush=True)
+            log.append(progress | spent)
             nonlocal stopping
             if (drained or limited or run.told_to_stop()) and not stopping:
                 stopping = True

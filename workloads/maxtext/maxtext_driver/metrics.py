@@ -16,12 +16,14 @@ FIGURES = {
 
 def progress_of(step: int, steps: int, scalars: Mapping[str, float]) -> dict[str, float]:
     """The line of metrics.jsonl from MaxText's scalars of its step `step`, which it counts from 0."""
-    return {"step": step + 1, "steps": steps} | {name: float(scalars[key]) for name, key in FIGURES.items()}
+    figures = {name: float(scalars[key]) for name, key in FIGURES.items()}
+    left = (steps - step - 1) * figures["seconds"]
+    return {"step": step + 1, "steps": steps, **figures, "seconds_left": left}
 
 
 def line(progress: Mapping[str, float]) -> str:
     """The progress in a line for people."""
-    left = int((progress["steps"] - progress["step"]) * progress["seconds"])
+    left = int(progress["seconds_left"])
     return (
         "step {step}/{steps} loss {loss:.4f} lr {learning_rate:.2e} grad_norm {grad_norm:.3f} "
         "seconds {seconds:.3f} TFLOP/s/chip {tflops_per_second_per_chip:.1f} "
