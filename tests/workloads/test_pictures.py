@@ -173,7 +173,7 @@ def test_every_reply_of_messages_with_pictures_is_a_row_with_the_pictures_before
 def test_messages_with_pictures_of_a_recipe_without_them_are_named(folder: Path) -> None:
     form = {"messages": talk({"type": "image_url", "image_url": "a.png"})}
     (folder / "rows.jsonl").write_bytes(lines(form))
-    with pytest.raises(InputError, match=r"a part of type image_url: write data\.image"):
+    with pytest.raises(InputError, match=r"a message has a picture: write data\.image"):
         loaded(Data(files=[str(folder / "rows.jsonl")], messages="messages"))
 
 

@@ -4,11 +4,13 @@ import json
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from conversations.columns import EMPTY, Columns, RowError, is_gap
 from conversations.pictures import IMAGE, MISSING, pictures_in
-from conversations.turns import TEXT, UNTRAINED, Turn, is_said, thoughts_of, tools_of, turns_of
+from conversations.turns import TEXT, TURN_FORMS, UNTRAINED, Turn, is_said, thoughts_of, tools_of, turns_of
 
 # Alpaca's input is empty in half of its rows.
 _ALPACA = {"instruction", "input"}
@@ -48,12 +50,12 @@ def read_row(columns: Columns, row: Mapping[str, Any]) -> Conversation:
         return Conversation(turns=[{"role": TEXT, "content": _needed(row, columns.text)}])
     empty = _optional(columns)
     values = {
-        name: "" if column in empty and is_gap(row.get(column)) else row.get(column)
+        name: "" if column in empty and is_gap(row.get(column)) else _without_turns(row, column)
         for name, column in columns.fields.items()
     }
     if any(is_gap(value) for name, value in values.items() if columns.fields[name] not in empty):
         raise RowError(EMPTY)
-    asked = _Prompt().format(columns.prompt, **values)
+    asked = _written(columns.prompt, values)
     # An optional column that is empty leaves blanks behind.
     asked = asked.strip() if any(value == "" for value in values.values()) else asked
     if is_gap(asked):
@@ -66,8 +68,36 @@ def read_row(columns: Columns, row: Mapping[str, Any]) -> Conversation:
 
 
 def as_text(value: Any) -> str:
-    """A value as a text: itself, or as JSON writes it."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    """A value as a text: itself, or as JSON writes it. A date or a decimal number of parquet has no quotes.
+
+    Raises RowError for bytes, and for values that are nested too deep.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, date | time | timedelta | Decimal):
+        return str(value)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_in_json)
+    except RecursionError:
+        raise RowError("a value is nested too deep") from None
+
+
+def _in_json(value: Any) -> Any:
+    """A value of parquet within a list or an object. JSON has no type for it."""
+    if isinstance(value, bytes):
+        raise RowError("they hold bytes in place of a text", f"a column has bytes, such as {value[:20]!r}")
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def _written(prompt: str, values: Mapping[str, Any]) -> str:
+    try:
+        return _Prompt().format(prompt, **values)
+    except (ValueError, LookupError, AttributeError, TypeError) as error:
+        if isinstance(error, RowError):
+            raise
+        raise RowError(
+            "a placeholder of the prompt does not take its value", f"data.prompt: {error}"
+        ) from error
 
 
 class _Prompt(string.Formatter):
@@ -78,15 +108,23 @@ class _Prompt(string.Formatter):
 
 
 def _needed(row: Mapping[str, Any], column: str) -> str:
-    value = row.get(column)
+    value = _without_turns(row, column)
     if is_gap(value):
         raise RowError(EMPTY)
-    if isinstance(value, list) and value and isinstance(value[0], Mapping) and "role" in value[0]:
+    return as_text(value)
+
+
+def _without_turns(row: Mapping[str, Any], column: str) -> Any:
+    """The value of a column that holds a text. Raises RowError for a turn or a list of turns."""
+    value = row.get(column)
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(first, Mapping) and any({form.role, form.content} <= {*first} for form in TURN_FORMS):
         raise RowError(
             "they hold turns in place of a text",
-            f"{column} is a list of turns: with a function in data.rows, put all turns into one column",
+            f"{column} holds turns, each with {', '.join(map(str, first))}: write messages: {column} if it "
+            "has the whole conversation; a function in data.rows puts several columns of turns into one",
         )
-    return as_text(value)
+    return value
 
 
 def _optional(columns: Columns) -> Sequence[str]:

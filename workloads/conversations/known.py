@@ -66,6 +66,11 @@ FORMS = (
             ("input", "output"),
         )
     ),
+    Form(
+        name="a tree of messages",
+        keys=("message_id", "parent_id", "text"),
+        lines="rows: my_rows.py:function, whose function joins the messages from the first to a reply",
+    ),
     Form(name="plain texts", keys=("text",), lines="text: text, and training.max_length"),
 )
 

@@ -54,7 +54,7 @@ def _before(columns: Columns, row: Mapping[str, Any]) -> list[Turn]:
     if isinstance(turns, str):
         try:
             turns = json.loads(turns)
-        except ValueError:
+        except (ValueError, RecursionError):
             turns = [{"role": "user", "content": turns}]
     if not isinstance(turns, list):
         turns = []

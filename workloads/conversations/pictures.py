@@ -13,7 +13,18 @@ from conversations.columns import RowError
 # Type of a part of a message that is a picture's place.
 IMAGE = "image"
 # Keys of an object that hold a picture, or an object with one.
-_KEYS = ("bytes", "image_url", "image", "url", "path", "file_name", "source", "inline_data", "data")
+_KEYS = (
+    "bytes",
+    "image_url",
+    "image",
+    "url",
+    "path",
+    "file_name",
+    "source",
+    "inline_data",
+    "inlineData",
+    "data",
+)
 _DATA_URI = re.compile(r"data:[^,;]*(;[^,;]*)*;base64,", re.IGNORECASE)
 # How the base64 of JPEG, PNG, GIF, WebP and BMP begins. A path is never so long.
 _BASE64 = re.compile(r"(/9j/|iVBOR|R0lGOD|UklGR|Qk[0-3])[A-Za-z0-9+/\s]{200,}={0,2}\s*")
@@ -24,7 +35,7 @@ MISSING = "a picture is missing or damaged"
 def pictures_in(value: Any) -> list[Any]:
     """The pictures of a column's value: none, one, or a list. Raises RowError for what is none."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError):  # a path may begin so
+        with suppress(ValueError, RecursionError):  # a path may begin so
             value = json.loads(value)
     if value is None or value == "":
         return []

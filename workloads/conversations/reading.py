@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import IO, Any
@@ -19,6 +20,8 @@ _GZIP = b"\x1f\x8b"
 _SEPARATORS = ",;\t|"
 # Bytes of a text by their beginning, in encodings that are not read.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# A text of CSV may have so many characters. The library's own limit is 131,072.
+csv.field_size_limit(2**31 - 1)
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -40,7 +43,10 @@ def read_rows(stream: IO[bytes], name: str, *, whole: bool = True) -> Iterator[R
     if not kind:
         raise FileError("is no JSON lines, JSON, CSV or parquet by its name")
     lines = _lines(stream, whole)
-    for number, row in enumerate(_KINDS[kind](lines, whole)):
+    rows = _KINDS[kind](lines, whole)
+    if kind == ".json" and whole:
+        rows = _by_rows(rows)
+    for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise FileError(f"row {number} (the first is 0) is no object with columns")
         yield row
@@ -79,6 +85,8 @@ def _json(lines: Iterator[str], whole: bool) -> Iterator[Any]:
         while text:
             try:
                 value, end = _DECODER.raw_decode(text)
+            except RecursionError:
+                raise _too_deep(number) from None
             except ValueError as error:
                 if not whole and not text.endswith("\n"):
                     return
@@ -117,6 +125,8 @@ def _json_list(first: str, lines: Iterator[str], whole: bool) -> Iterator[Any]:
     while start < len(text) and text[start] != "]":
         try:
             value, start = _DECODER.raw_decode(text, start)
+        except RecursionError:
+            raise _too_deep(number) from None
         except ValueError as error:
             # The rest of the row is behind what was read.
             if not whole:
@@ -128,6 +138,26 @@ def _json_list(first: str, lines: Iterator[str], whole: bool) -> Iterator[Any]:
         raise FileError(f"the list of rows does not end behind row {number - 1}")
 
 
+def _by_rows(values: Iterator[Any]) -> Iterator[Any]:
+    """The values. Raises FileError for a table that is written column by column: it would be one row."""
+    first = next(values, None)
+    second = next(values, None)
+    if second is None and isinstance(first, dict) and _is_by_column(first):
+        raise FileError(
+            "has its table column by column: write it row by row, with pandas to_json(orient='records')"
+        )
+    yield from (value for value in (first, second) if value is not None)
+    yield from values
+
+
+def _is_by_column(row: Row) -> bool:
+    values = [*row.values()]
+    if all(isinstance(value, dict) and value and all(map(str.isdigit, value)) for value in values):
+        return bool(values)
+    lists = all(isinstance(value, list) for value in values) and len({*map(len, values)}) == 1
+    return lists and len(values) > 1 and not any(isinstance(part, dict) for value in values for part in value)
+
+
 def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     match = pattern.match(text, start)
     return match.end() if match else start
@@ -137,12 +167,18 @@ def _no_json(number: int, error: ValueError) -> FileError:
     return FileError(f"row {number} (the first is 0) is no JSON: {error}")
 
 
+def _too_deep(number: int) -> FileError:
+    return FileError(f"row {number} (the first is 0) has values that are nested too deep")
+
+
 def _unicode(value: Any, number: int) -> Any:
     """The value. Half a character that JSON wrote as `\\ud83d` is no text."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise FileError(f"row {number} (the first is 0) has half a surrogate pair") from None
+    except RecursionError:
+        raise _too_deep(number) from None
     return value
 
 
@@ -150,7 +186,12 @@ def _table(lines: Iterator[str], whole: bool) -> Iterator[Any]:
     """The rows of a CSV file, by the names in its first line. Every value is a text."""
     first = next((line for line in lines if line.strip()), "")
     separator = max(_SEPARATORS, key=first.count)
-    (names,) = csv.reader([first], delimiter=separator) if first else ([],)
+    try:
+        (names,) = csv.reader([first], delimiter=separator) if first else ([],)
+    except csv.Error as error:
+        raise FileError(f"line 1 is no CSV: {error}") from None
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise FileError(f"line 1 has two columns {', '.join(twice)}: give each its own name")
     # A value in quotes may hold line breaks.
     values = csv.reader(
         (line for line in lines if whole or line.endswith("\n")), delimiter=separator, strict=True

@@ -33,6 +33,8 @@ IN_TEXT = re.compile(
     rf"\s*(?:{'|'.join(map(re.escape, _TAGS))})?(.*?)(?:{'|'.join(map(re.escape, _TAGS.values()))})\s*",
     re.DOTALL,
 )
+# Keys of a picture in the form of Gemini.
+_INLINE = frozenset(("inline_data", "inlineData"))
 NO_CONVERSATION = "they are no conversations that end in a reply"
 Turn = dict[str, Any]
 
@@ -93,7 +95,7 @@ def turns_of(column: str, messages: Any, pictures: list[Any] | None) -> list[Tur
 def _parsed(column: str, text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _unknown(column, text) from None
 
 
@@ -119,7 +121,7 @@ class _Places:
         if self._all is None:
             raise RowError(
                 "they have pictures",
-                f"a message has a part of type {part.get('type')}: write data.image, the column with the "
+                "a message has a picture: write data.image, the column with the "
                 "pictures, or the column of messages if they are in it",
             )
         picture = picture_of(part)
@@ -175,7 +177,8 @@ def _turn(column: str, message: Turn, places: _Places) -> Turn:
         for name, value in message.items()
         if value is not None and name not in (form.role, form.content, "function_call")
     }
-    turn = {"role": ROLE_NAMES.get(message[form.role], message[form.role]), **turn}
+    role = message[form.role].lower()
+    turn = {"role": ROLE_NAMES.get(role, role), **turn}
     content = message.get(form.content)
     if turn["role"] == "function_call":
         # The form of LLaMA-Factory: the call is the text.
@@ -209,8 +212,9 @@ def _part(column: str, part: Any, places: _Places) -> dict[str, Any]:
         kind = part.get("type", "text" if isinstance(part.get("text"), str) else None)
         if kind in ("text", "input_text", "output_text") and isinstance(part.get("text"), str):
             return {name: value for name, value in part.items() if value is not None} | {"type": "text"}
-        if kind in ("image", "image_url", "input_image") or (kind is None and "inline_data" in part):
+        if kind in ("image", "image_url", "input_image") or (kind is None and not _INLINE.isdisjoint(part)):
             return places.part(part)
+        kind = kind or ", ".join(map(str, part))
         raise RowError(
             NO_CONVERSATION, f"{column} has a part of type {kind}, and text and pictures are known"
         )
@@ -226,7 +230,7 @@ def _call(call: Any) -> Any:
     if isinstance(call.get("arguments"), str):
         try:
             arguments = json.loads(call["arguments"] or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return call
         return call | {"arguments": arguments} if isinstance(arguments, dict) else call
     return call
@@ -275,7 +279,7 @@ def tools_of(column: str, tools: Any) -> list[Any] | None:
     if isinstance(tools, str) and tools.strip():
         try:
             tools = json.loads(tools)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RowError(reason, f"{column} is no JSON: {error}") from error
     if tools and not isinstance(tools, list):
         raise RowError(reason, f"{column} must be a list of tools or the JSON of one, not {tools!r}")

@@ -22,6 +22,8 @@ from shared.errors import InputError
 if TYPE_CHECKING:
     from datasets import Dataset
 
+# How many columns a line names.
+_SHOWN = 12
 # The name of a split, such as train in train[:50%].
 _SPLIT = re.compile(r"[\w.-]+")
 
@@ -152,6 +154,9 @@ def _usable(data: Data) -> "Dataset":
         unusable += [row for row in rows.unusable if begin <= row.at < end]
         count += end - begin
     _tell_unusable(data, unusable, count)
+    if unread := list(dict.fromkeys(name for rows in splits.values() for name in rows.unread)):
+        more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
+        tell(f"columns of {data.title} that are not trained: {', '.join(unread[:_SHOWN])}{more}")
     return concatenate_datasets(chosen)
 
 

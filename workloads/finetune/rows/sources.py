@@ -1,7 +1,7 @@
 """Where rows come from: files in the forms that people have, data sets of the Hub, and directories."""
 
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +26,13 @@ class Source:
         title: The file's name or the data set's, for messages.
         rows: Returns the rows as they stand there.
         folder: Folder at which paths of pictures begin.
+        columns: Returns all columns, if `rows` reads some of them alone.
     """
 
     title: str
     rows: Callable[[], Iterator[dict[str, Any]]]
     folder: Path = field(default=Path())
+    columns: Callable[[], Collection[str]] = tuple
 
 
 def sources_of(data: Data, split: str) -> list[Source]:
@@ -76,7 +78,12 @@ def of_file(data: Data, file: Path, title: str) -> Source:
         with file.open("rb") as stream:
             yield from read_rows(stream, title)
 
-    return Source(title=title, rows=read, folder=file.parent)
+    def columns() -> Collection[str]:
+        from pyarrow.parquet import read_schema
+
+        return read_schema(file).names if title.endswith(".parquet") else ()
+
+    return Source(title=title, rows=read, folder=file.parent, columns=columns)
 
 
 def _parquet(data: Data, file: Path) -> Iterator[dict[str, Any]]:
@@ -115,9 +122,10 @@ def _of_data_set(data: Data, split: str) -> list[Source]:
     for name, feature in rows.features.items():
         if isinstance(feature, Image):
             rows = rows.cast_column(name, Image(decode=False))
-    wanted = [name for name in rows.column_names if name in data.columns]
+    present = rows.column_names
+    wanted = [name for name in present if name in data.columns]
     rows = rows.select_columns(wanted) if wanted and not data.hook else rows
-    return [Source(title=data.name, rows=lambda: iter(rows))]
+    return [Source(title=data.name, rows=lambda: iter(rows), columns=lambda: present)]
 
 
 def _load(data: Data, action: Callable[[], Any]) -> Any:

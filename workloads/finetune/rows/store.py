@@ -41,11 +41,15 @@ class Unusable:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """The rows of a split. `rows` has those that can be trained, with their numbers in `at`."""
+    """The rows of a split. `rows` has those that can be trained, with their numbers in `at`.
+
+    `unread` has the columns that the recipe does not name.
+    """
 
     rows: "Dataset"
     count: int
     unusable: list[Unusable]
+    unread: list[str]
 
 
 def stored(data: Data, split: str) -> Stored:
@@ -62,11 +66,12 @@ def stored(data: Data, split: str) -> Stored:
     if not (notes.exists() and file.exists()) or (is_first and not _is_pinned(data)):
         file.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(notes) as notes_part, written_whole(file) as part:
-            count, unusable = _write(data, sources_of(data, split), part)
-            notes_part.write_text(json.dumps([count, [[row.at, row.reason, row.detail] for row in unusable]]))
-    count, left_out = json.loads(notes.read_text())
+            reader, unusable = _write(data, sources_of(data, split), part)
+            left_out = [[row.at, row.reason, row.detail] for row in unusable]
+            notes_part.write_text(json.dumps([reader.count, left_out, reader.unread]))
+    count, left_out, unread = json.loads(notes.read_text())
     unusable = [Unusable(at=at, reason=reason, detail=detail) for at, reason, detail in left_out]
-    return Stored(rows=Dataset.from_file(str(file)), count=count, unusable=unusable)
+    return Stored(rows=Dataset.from_file(str(file)), count=count, unusable=unusable, unread=unread)
 
 
 def _is_pinned(data: Data) -> bool:
@@ -83,7 +88,7 @@ def _digest(data: Data, split: str) -> str:
     return hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *code])).hexdigest()[:24]
 
 
-def _write(data: Data, sources: list[Source], target: Path) -> tuple[int, list[Unusable]]:
+def _write(data: Data, sources: list[Source], target: Path) -> "tuple[Reader, list[Unusable]]":
     import pyarrow
 
     picture = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
@@ -105,7 +110,7 @@ def _write(data: Data, sources: list[Source], target: Path) -> tuple[int, list[U
                 unusable += [row] if isinstance(row, Unusable) else []
             writer.write_table(pyarrow.Table.from_pylist(usable, schema))
     reader.check_columns()
-    return reader.count, unusable
+    return reader, unusable
 
 
 def checked(row: "list[dict[str, Any]] | Unusable") -> "list[dict[str, Any]] | Unusable":
@@ -127,6 +132,7 @@ class Reader:
         self.count = 0
         self._data = data
         self.keys = dict[str, None]()
+        self._others = dict[str, None]()
         self._hook = load_hook(data.hook) if data.hook else None
 
     def rows(self, sources: list[Source]) -> "Iterator[list[dict[str, Any]] | Unusable]":
@@ -138,6 +144,13 @@ class Reader:
                         self.keys.update(dict.fromkeys(row))
                         yield self._stored(row, source)
                         self.count += 1
+                if self._hook is None:
+                    self._others.update(dict.fromkeys(source.columns()))
+
+    @property
+    def unread(self) -> list[str]:
+        """The columns that the recipe does not name."""
+        return [name for name in {**self.keys, **self._others} if name not in self._data.columns]
 
     def check_columns(self) -> None:
         """Raises InputError when no row has a column that the recipe names."""
