@@ -17,7 +17,7 @@ TRAINING = stacks_with("recipe")
 ON_SPOT = [stack for stack in TRAINING if stack in stacks_with("capacity.type")]
 
 
-def told(plan: StackPlan) -> Iterator[tuple[str, int]]:
+def prices_in(plan: StackPlan) -> Iterator[tuple[str, int]]:
     """The price in each container that has one, and the accelerators of all pods or tasks like it."""
     for pods in (*pods_of(plan), *cloud_run_of(plan)):
         for container in pods.spec["containers"]:
@@ -39,7 +39,9 @@ def by_the_command(plan: StackPlan) -> tuple[list[Quantity], float]:
     own = (machine.accelerator, f"autopilot.premium.{machine.accelerator}", family, "disk.local")
     lines = [item for item in quantities(plan) if item.key.startswith(own)]
     # Other machines of the plan have boot disks too.
-    alone = replace(plan, resources=tuple(each for each in plan.resources if each.name == groups[0].resource))
+    alone = replace(
+        plan, resources=tuple(resource for resource in plan.resources if resource.name == groups[0].resource)
+    )
     lines += [item for item in quantities(alone) if item.what == "boot disks"]
     return lines, sum(group.most * machine.count for group in groups)
 
@@ -60,9 +62,9 @@ def check(plan: StackPlan) -> None:
     prices = {item.key: list_prices()[item.key].dollars for item in lines if item.key in list_prices()}
     assert lines
     if not any(item.unit in ("GPU-hour", "chip-hour") for item in lines if item.key in prices):
-        assert not [*told(plan)]
+        assert not [*prices_in(plan)]
         return
-    ((text, number),) = told(plan)
+    ((text, number),) = prices_in(plan)
     hour = sum(item.run * prices.get(item.key, 0) for item in lines) / accelerators * number
     assert text.startswith("over ") == (len(prices) < len(lines))
     assert float(text.removeprefix("over ")) == pytest.approx(hour, abs=1e-3)
@@ -70,4 +72,4 @@ def check(plan: StackPlan) -> None:
 
 def test_with_a_list_of_capacities_nothing_is_told() -> None:
     plan = planned(stacks_with("capacity.minutes")[0], 'capacity.type=["spot", "onDemand"]')
-    assert not [*told(plan)]
+    assert not [*prices_in(plan)]

@@ -27,7 +27,7 @@ def log_of(folder: Folder) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("told", "figures", "words"),
+    ("per_hour", "figures", "words"),
     [
         ("3.5", {"dollars": 1.75}, " dollars 1.75"),
         ("over 3.5", {"dollars_over": 1.75}, " dollars over 1.75"),
@@ -37,14 +37,14 @@ def log_of(folder: Folder) -> dict[str, float]:
     ],
 )
 def test_a_step_tells_the_dollars_of_all_tries_where_the_stack_knows_a_price(
-    told: str,
+    per_hour: str,
     figures: dict[str, float],
     words: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv(price.VARIABLE, told)
+    monkeypatch.setenv(price.VARIABLE, per_hour)
     line = log_of(Folder(str(tmp_path)))
     assert {name: line[name] for name in line if name.startswith("dollars")} == pytest.approx(figures)
     assert capsys.readouterr().out.strip().partition(" left 0:00")[2] == words.rstrip()
