@@ -172,6 +172,7 @@ lock: .venv/.ready ## the newest versions into every locked requirements file
 	$(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
 	$(LOCK) --python-version=3.11 --output-file=requirements-dev.txt requirements-dev.in
 	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements.txt requirements.in
+	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements-cuda12.txt requirements-cuda12.in
 	cd workloads/finetune && $(LOCK) --python-version=3.11 --output-file=requirements-test.txt requirements-test.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements.txt requirements.in
 	cd workloads/maxtext && $(LOCK) --python-version=3.12 --output-file=requirements-test.txt requirements-test.in

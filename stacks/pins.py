@@ -1,6 +1,6 @@
 """Every version and image digest that the program deploys, once.
 
-The libraries of the training image are locked in workloads/finetune/requirements.txt.
+The libraries of the training images are locked beside their Dockerfiles.
 """
 
 from typing import Final

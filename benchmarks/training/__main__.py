@@ -26,6 +26,7 @@ from benchmarks.training import tokens  # noqa: E402
 from benchmarks.training.measure import (  # noqa: E402
     CASES,
     LIBRARY,
+    MOST_ROWS,
     PACKED,
     PADDED,
     RECIPE,
@@ -70,7 +71,8 @@ def main() -> None:
         for case in CASES:
             wanted = [PADDED, RECIPE]
             if case.packed:
-                wanted += [WHOLE_PROMPTS, *([PACKED] if device == "gpu" else [])]
+                wanted += [] if case.silent else [WHOLE_PROMPTS]
+                wanted += [PACKED] if device == "gpu" else []
             for size in SIZES:
                 sides = _fastest_runs(case, size, wanted, stand_ins)
                 for line in _lines(case, size, sides):
@@ -108,7 +110,7 @@ def _lines(case: Case, size: str, sides: dict[str, Measurement]) -> list[str]:
     lines = []
     for side, run in sides.items():
         lines.append(
-            f"| {case.name} | {size} | {side} | {case.rows[size]} | {run.steps} | {run.trainable:,} "
+            f"| {case.label} | {size} | {side} | {case.rows[size]} | {run.steps} | {run.trainable:,} "
             f"| {run.reply_tokens} | {run.seconds:.1f} | {run.kernel_seconds:.1f} | {run.speed:.0f} "
             f"| {run.speed / _library(sides).speed:.2f} | {run.peak_bytes / 1e6:.0f} "
             f"| {run.loss_before:.3f} | {run.loss:.3f} |"
@@ -129,13 +131,12 @@ def _verdict(case: Case, size: str, sides: dict[str, Measurement]) -> str:
             f"attention within rows alone {whole.speed / trl_user.speed:.2f}, "
             f"the prefix beyond it {ours.speed / whole.speed:.2f}"
         )
-    return f"{case.name}, {size}: {'; '.join(findings)}"
+    return f"{case.label}, {size}: {'; '.join(findings)}"
 
 
 def _make_stand_ins(path: Path) -> None:
     make_models(path)
-    most = max(rows + case.test_rows for case in CASES for rows in case.rows.values())
-    make_data(path, max(most, tokens.ROWS + tokens.TEST_ROWS))
+    make_data(path, max(MOST_ROWS, tokens.ROWS + tokens.TEST_ROWS), MOST_ROWS)
 
 
 def _apart(function: Callable[..., T], *arguments: object) -> T:

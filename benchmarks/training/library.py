@@ -14,7 +14,8 @@ from peft import LoraConfig
 from transformers import BitsAndBytesConfig, PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from finetune.model.loading import load_processor
+from finetune.model.adapter import linear_layers
+from finetune.model.loading import empty_model, load_processor
 from finetune.settings.lora import Lora
 from finetune.settings.recipe import Recipe
 
@@ -36,8 +37,7 @@ def library_trainer(
     """
     lora = cast(Lora, recipe.lora)
     pictures = recipe.data.image is not None
-    arguments = _arguments(recipe, workspace, rows_a_batch, packed)
-    arguments.use_liger_kernel = liger
+    arguments = _arguments(recipe, workspace, rows_a_batch, packed, liger)
     trainer = SFTTrainer(
         model=recipe.model.name,
         args=arguments,
@@ -48,7 +48,7 @@ def library_trainer(
             r=lora.rank,
             lora_alpha=lora.alpha,
             lora_dropout=lora.dropout,
-            target_modules=lora.target_modules,
+            target_modules=lora.target_modules or linear_layers(empty_model(recipe.model)),
             task_type="CAUSAL_LM",
         ),
     )
@@ -56,7 +56,7 @@ def library_trainer(
     return trainer
 
 
-def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool) -> SFTConfig:
+def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool, liger: bool) -> SFTConfig:
     """The recipe's settings in the library's words."""
     training, on_gpu = recipe.training, torch.cuda.is_available()
     pictures = recipe.data.image is not None
@@ -84,6 +84,7 @@ def _arguments(recipe: Recipe, workspace: Path, rows_a_batch: int, packed: bool)
         use_cpu=not on_gpu,
         dataloader_pin_memory=on_gpu,
         seed=training.seed,
+        use_liger_kernel=liger,
         logging_steps=training.log_every_steps,
         save_strategy="no",
         disable_tqdm=True,

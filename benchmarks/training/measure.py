@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,12 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
 import finetune.run.turns
 from benchmarks.training.library import library_trainer
+from benchmarks.training.own_fit import chosen
 from finetune.rows.data import load_conversations
 from finetune.run.training import build_trainer, sft_arguments
+from finetune.settings.lora import Lora
 from finetune.settings.recipe import Recipe, load_recipe
+from finetune.settings.sections import Training
 
 IGNORED = -100
 PADDED, PACKED, RECIPE = "trl, padded by length", "trl, packed", "recipe"
@@ -30,10 +33,17 @@ LIBRARY = (PADDED, PACKED)
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A shipped recipe, and the small model and data that all sides are trained with."""
+    """A shipped recipe, and the small model and data that all sides are trained with.
+
+    Attributes:
+        name: The data.
+        silent: The recipe keeps its data alone. The run chooses what may be chosen, and all else has its
+            default.
+    """
 
     name: str
     recipe: str
+    silent: bool = False
     model: str
     rows: dict[str, int]
     test_rows: int
@@ -41,12 +51,17 @@ class Case:
     aim: float
 
     @property
+    def label(self) -> str:
+        """The case in a table."""
+        return f"{self.name}, defaults" if self.silent else self.name
+
+    @property
     def packed(self) -> bool:
-        """Whether the recipe packs its rows."""
+        """Whether the shipped recipe packs its rows."""
         return load_recipe(self.recipe).training.packs
 
 
-CASES = (
+SHIPPED = (
     Case(
         name="emoji",
         recipe="gemma-3-1b-emoji",
@@ -72,6 +87,12 @@ CASES = (
         aim=1.0,
     ),
 )
+# So many rows that a silent recipe takes sixteen a step, as many as trl's user would.
+MANY = {"tiny": 160, "mid": 160}
+CASES = (*SHIPPED, *(replace(case, silent=True, rows=MANY, aim=1.0) for case in SHIPPED))
+MOST_ROWS = max(rows + case.test_rows for case in CASES for rows in case.rows.values())
+# By the memory of an L4 a run chooses what its recipe leaves open.
+MEMORY_GB = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +120,10 @@ class Measurement:
 
 
 def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
-    """The shipped recipe with the small model and data, for one epoch, on a CPU unquantized and in fp32."""
+    """The shipped recipe with the small model and data, for one epoch, on a CPU unquantized and in fp32.
+
+    A silent one has a value for each setting that it leaves open.
+    """
     overrides = [
         f"model.name={stand_ins}/{size}-{case.model}",
         f"data.name={stand_ins}/{case.name}",
@@ -112,7 +136,11 @@ def recipe_of(case: Case, size: str, stand_ins: Path) -> Recipe:
     ]
     if not torch.cuda.is_available():
         overrides += ["model.quantization=none", "model.precision=fp32"]
-    return load_recipe(case.recipe, overrides)
+    recipe = load_recipe(case.recipe, overrides)
+    if not case.silent:
+        return recipe
+    training = Training(loader_processes=recipe.training.loader_processes)
+    return chosen(recipe.model_copy(update={"lora": Lora(), "training": training}), MEMORY_GB, 1)
 
 
 def shipped(recipe: Recipe, workspace: Path) -> Trainer:

@@ -55,6 +55,11 @@ def compute(recipe: "Recipe", options: argparse.Namespace) -> None:
     from finetune.settings.recipe import OWN_FIT
     from shared.errors import InputError
 
+    if recipe.liger:
+        raise InputError(
+            "training.trl: only a GPU can tell what a step with liger's kernels takes; without them: "
+            "--set training.trl.use_liger_kernel=false"
+        )
     digest, length = recipe.fit_digest(options.memory_gb), recipe.training.max_length
     if recipe.open:
         recipe = chosen(recipe, options.memory_gb, options.processes)

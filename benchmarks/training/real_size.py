@@ -195,7 +195,7 @@ def main(words: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         stand_ins = Path(directory)
         make_models(stand_ins)
-        make_data(stand_ins, max(ROWS.values()) + TEST_ROWS)
+        make_data(stand_ins, max(ROWS.values()) + TEST_ROWS, ROWS["product"] + TEST_ROWS)
         for case in CASES:
             if case.name not in chosen:
                 continue

@@ -129,7 +129,7 @@ def main() -> None:
     print(HEADER, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         make_models(Path(folder))
-        make_data(Path(folder), max(counts) + TEST_ROWS)
+        make_data(Path(folder), max(counts) + TEST_ROWS, pictures=0)
         for rows in counts:
             print(*token_lines(rows, Path(folder)), sep="\n", flush=True)
 

@@ -81,7 +81,7 @@ def lay_out(source: Path, scratch: Path) -> Image:
     python = (prefix / "bin/python").resolve()
     site = next(prefix.glob("lib/python3*/site-packages"))
     usr = scratch / source.name
-    _link_packages(source / "requirements.txt", site, usr / "local" / site.relative_to(prefix))
+    _link_packages(source, site, usr / "local" / site.relative_to(prefix))
     _link_scripts(prefix / "bin", usr / "local/bin", python)
     (usr / "local/pyvenv.cfg").write_text((prefix / "pyvenv.cfg").read_text())
     for name, target in (line.split() for line in instructions["COPY"]):
@@ -120,9 +120,14 @@ def _instructions(dockerfile: Path) -> Mapping[str, list[str]]:
     return instructions
 
 
-def _link_packages(locked: Path, site: Path, into: Path) -> None:
-    """Links the packages of a locked requirements file. Packages for the tests are left out."""
-    names = set(re.findall(r"^([A-Za-z0-9._-]+)==", locked.read_text(), re.MULTILINE))
+def _link_packages(source: Path, site: Path, into: Path) -> None:
+    """Links the packages of an image's locked requirements files. Packages for the tests are left out.
+
+    The environment has the packages of one of the files.
+    """
+    locked = [file for file in source.glob("requirements*.txt") if file.name != "requirements-test.txt"]
+    texts = "\n".join(file.read_text() for file in locked)
+    names = set(re.findall(r"^([A-Za-z0-9._-]+)==", texts, re.MULTILINE))
     entries: set[str] = set()
     for package in distributions(path=[str(site)]):
         if re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower() in names:

@@ -34,7 +34,7 @@ from stacks.settings import AccountAddress, Bucket, ConfigModel, Default, Hint, 
 from stacks.settings.subnet import subnet_id
 from stacks.training.image import training_image
 from stacks.training.platform import SHARED, run_name, uploaded_data
-from stacks.training.settings import FINETUNE, FineTuning, Fit, TrainingImage
+from stacks.training.settings import FINETUNE, Cuda12Image, FineTuning, Fit
 from stacks.training.tokens import declare_tokens
 
 # Cloud Run releases the addresses of a subnet only one to two hours after the subnet's last user is deleted.
@@ -91,7 +91,7 @@ class Settings(ConfigModel):
         0, ge=0, le=100, description="Instances that run, and cost money, without requests."
     )
     serving: vllm.Vllm
-    image: TrainingImage
+    image: Cuda12Image
     bucket: Bucket
     network: Subnet
     training_account: AccountAddress = Field(

@@ -38,8 +38,11 @@ class Fit:
 
     @property
     def command(self) -> list[str]:
-        """The command that computes the memory of a step, for the project's folder. Empty if it is known."""
-        if any(_points(self.recipe, self.gpu, self.gpus)):
+        """The command that computes the memory of a step, for the project's folder.
+
+        Empty if it is known, or if no command can tell it.
+        """
+        if self.recipe.liger or any(_points(self.recipe, self.gpu, self.gpus)):
             return []
         sets = [f"--set={key}={value}" for key, value in self.values.items()]
         memory = [f"--memory-gb={self.gpu.memory_gb}"] if self.recipe.open else []
@@ -61,6 +64,11 @@ class Fit:
     def _doubt(self) -> str:
         """A warning if the recipe may not fit into the memory of these GPUs or more. Empty if it fits."""
         points = [*_points(self.recipe, self.gpu, self.gpus)]
+        if self.recipe.liger:
+            return (
+                f"it is not known whether {self.name} fits into the memory of each {self.gpu.name}: with "
+                "liger's kernels a step takes another amount, which only a GPU can tell"
+            )
         if not points:
             return (
                 f"it is not known whether {self.name} fits into the memory of each {self.gpu.name}; after "

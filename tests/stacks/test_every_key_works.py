@@ -62,8 +62,8 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "code": ("workloads/launch",),
     "command": ('["python", "another.py"]',),
     "dataset": ("hf://datasets/somebody/rows/*.parquet",),
-    # A file for the image of each trainer.
-    "extraRequirements": ("workloads/finetune/requirements.txt", "workloads/maxtext/requirements.txt"),
+    # A file for each image.
+    "extraRequirements": tuple(map(str, sorted(ROOT.glob("workloads/*/requirements*.txt")))),
     "gcp:region": REGIONS,
     "internalRanges": ("20.0.0.0/16",),
     "invokers": ("user:me@example.com",),

@@ -67,7 +67,7 @@ def test_the_same_packages_are_the_same_image_and_other_packages_another(
 def test_the_build_gets_the_images_own_packages_and_the_users_in_one_file(
     scenario: dict[str, str | None], more: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = load(scenario).image.folder
+    image = load(scenario).image
     sent = context(scenario, more)
     monkeypatch.chdir(tmp_path)
     with tarfile.open(sent.write("name")) as archive:
@@ -75,7 +75,7 @@ def test_the_build_gets_the_images_own_packages_and_the_users_in_one_file(
         (file,) = [archive.extractfile(name) for name in archive.getnames() if name == "requirements.txt"]
         assert file
         text = file.read().decode()
-    own = (folder / "requirements.txt").read_text()
+    own = (image.folder / image.lock).read_text()
     assert text == f"{own}# extraRequirements\neinops==0.8.2 {HASH} {HASH}\n"
 
 

@@ -181,6 +181,7 @@ def test_a_pattern_with_numbers_of_layers_names_those_of_the_small_model(tiny: P
                 "accumulation_steps": 4,
                 "epochs": 3,
                 "schedule": "linear",
+                "trl": {"use_liger_kernel": True, "adam_beta2": 0.9},
             },
             "evaluation": {"rows": 8},
         }
@@ -192,3 +193,5 @@ def test_a_pattern_with_numbers_of_layers_names_those_of_the_small_model(tiny: P
     assert (own.training.batch_size, own.training.accumulation_steps, own.training.epochs) == (2, 1, 1)
     assert (own.data.rows, own.data.test_rows, own.evaluation.rows) == (6, 2, 2)
     assert own.training.schedule == "constant"
+    # No GPU tries it.
+    assert own.training.trl == {"adam_beta2": 0.9}

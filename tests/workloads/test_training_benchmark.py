@@ -30,19 +30,19 @@ def kernels_of_trl(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["emoji", "sql", "product"])
 def case(request: pytest.FixtureRequest) -> "Case":
-    from benchmarks.training.measure import CASES
+    from benchmarks.training.measure import SHIPPED
 
-    (case,) = [case for case in CASES if case.name == request.param]
+    (case,) = [case for case in SHIPPED if case.name == request.param]
     return case
 
 
 @pytest.fixture(scope="module")
 def stand_ins(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from benchmarks.training.measure import CASES
+    from benchmarks.training.measure import MOST_ROWS
     from benchmarks.training.stand_ins import make_data
 
     path = tmp_path_factory.mktemp("stand-ins")
-    make_data(path, max(case.rows["tiny"] + case.test_rows for case in CASES))
+    make_data(path, MOST_ROWS, MOST_ROWS)
     (path / "tiny-text").symlink_to(tiny / "text-model")
     (path / "tiny-vision").symlink_to(tiny / "model")
     return path
@@ -90,6 +90,30 @@ def test_who_knows_trl_trains_the_same_adapter_at_the_same_rate_on_the_same_rows
     # trl alone also trains the newline behind the end of a turn, which the model never writes.
     assert count_labels(padded) == count_labels(batches) + len(trained)
     assert len(replies(padded[:1], tokenizer)) > 1
+
+
+def test_a_recipe_that_says_nothing_is_compared_with_as_many_rows_a_step(
+    stand_ins: Path, tmp_path: Path
+) -> None:
+    from benchmarks.training.measure import CASES, library, recipe_of, shipped
+    from finetune.settings.lora import Lora
+    from finetune.settings.recipe import OPEN
+
+    (silent,) = [case for case in CASES if case.silent and case.name == "sql"]
+    recipe = recipe_of(silent, "tiny", stand_ins)
+    training = recipe.training.model_dump()
+    changed = {
+        name for name, field in type(recipe.training).model_fields.items() if training[name] != field.default
+    }
+    assert changed <= {*OPEN, "loader_processes"} and recipe.lora == Lora()
+    assert (recipe.open, recipe.training.packing) == ([], True)
+    ours: Any = shipped(recipe, tmp_path)
+    theirs: Any = library(recipe, tmp_path, ours)
+    assert adapter(theirs) == adapter(ours)
+    # A pack has the tokens of sixteen rows, and one beginning for all of them.
+    assert theirs.args.per_device_train_batch_size > 16
+    assert len([*theirs.get_train_dataloader()]) == len([*ours.get_train_dataloader()])
+    assert not theirs.args.gradient_checkpointing and not recipe.training.recomputes
 
 
 def test_the_loss_over_test_rows_is_the_one_that_the_trainer_evaluates(

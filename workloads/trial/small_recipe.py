@@ -13,6 +13,7 @@ from finetune.model.loading import as_model_allows, empty_model, load_processor
 from finetune.rows.data import load_conversations, settle_for
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Data
+from finetune.settings.trl_fields import LIGER
 from trial.small_adapter import make_small_adapter
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def make_small_recipe(recipe: Recipe, model: Path, folder: Path) -> Recipe:
         "push_to_hub": False,
         "hub_model_id": None,
     }
+    # A trial has no GPU for the kernels.
+    tree["training"]["trl"].pop(LIGER, None)
     if recipe.training.evaluate_every_steps:
         tree["training"]["evaluate_every_steps"] = 1
     if recipe.training.early_stopping_patience:

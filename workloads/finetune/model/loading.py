@@ -8,6 +8,7 @@ from conversations.stops import tell_stops
 from finetune.model.descriptions import check_descriptions, check_template, tokenizer_problem
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.model.first_adapter import with_first_adapter
+from finetune.model.kernels import check_kernels
 from finetune.model.plain import read_config
 from finetune.model.quantized import plain_weights, quantized_problems
 from finetune.settings.recipe import Recipe
@@ -112,6 +113,7 @@ def as_model_allows(recipe: Recipe) -> Recipe:
         model_class(config)
     except ValueError as error:
         raise _not_loaded(recipe.model, error) from error
+    check_kernels(recipe, config)
     reason, packs = _why_not_packed(recipe, config), recipe.training.packing
     if packs is None:
         packs = (

@@ -15,7 +15,7 @@ from finetune.rows.pair_tokens import to_pair_tokens
 from finetune.run.trainer import balance_experts
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Training
-from finetune.settings.trl_settings import check_packages, checked, errors_of_trl
+from finetune.settings.trl_settings import checked, errors_of_trl
 from finetune.storage.adapter_files import AdapterFiles
 
 BETA = 0.1
@@ -57,7 +57,6 @@ def build_pair_trainer(
             peft_config=lora_config(recipe.lora, model, recipe.model.revision),
             callbacks=callbacks,
         )
-        check_packages(arguments)
     adapted: Any = trainer.model
     if first:
         load_first_weights(first.folder, adapted)

@@ -22,6 +22,7 @@ from conversations.stops import missing_stop
 from finetune.model.adapter import check_adapter, lora_config
 from finetune.model.all_weights import choose_weights
 from finetune.model.first_adapter import load_first_weights
+from finetune.model.kernels import check_gpu
 from finetune.model.loading import (
     as_model_allows,
     empty_model,
@@ -48,7 +49,7 @@ from finetune.run.trainer import RowTrainer, balance_experts
 from finetune.run.transport import check_transport, describe
 from finetune.run.turns import in_turns, token_rows
 from finetune.settings.recipe import Recipe
-from finetune.settings.trl_settings import check_packages, checked, errors_of_trl
+from finetune.settings.trl_settings import checked, errors_of_trl
 from finetune.storage.adapter_files import AdapterFiles, fetch_adapter
 from finetune.storage.checkpoint import RunFolder, SavedCheckpoint, best_at
 from finetune.storage.folder import Folder
@@ -202,6 +203,7 @@ def _begin_together(
 
 def _begin(recipe: Recipe, run: RunFolder, workspace: Path) -> SavedCheckpoint | None:
     """Become the run's writer, and fetch its newest checkpoint, if there is one."""
+    check_gpu(recipe)
     check_adapter(recipe, empty_model(recipe.model))
     run.folder.first_access(run.writer.begin)
     if run.folder.first_access(run.newest_checkpoint):
@@ -282,7 +284,6 @@ def assemble(
             peft_config=lora,
             callbacks=callbacks,
         )
-        check_packages(arguments)
     # Some models, Gemma 4 among them, say that their own loss cannot count tokens across batches. trl's can.
     trainer.model_accepts_loss_kwargs = True
     if recipe.training.packing:

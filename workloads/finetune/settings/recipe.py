@@ -22,6 +22,7 @@ from finetune.settings.contradictions import (
 from finetune.settings.lora import Lora
 from finetune.settings.sections import Data, Evaluation, Model, Training
 from finetune.settings.tasks import for_preference, is_task
+from finetune.settings.trl_fields import LIGER
 from finetune.settings.values import AdapterSource, Section
 from shared.recipe_file import checked, find, load, parsed, section_in
 
@@ -80,6 +81,11 @@ class Recipe(Section):
             return []
         names = [name for name in OPEN if name != "max_length" or not self.data.image]
         return [name for name in names if getattr(self.training, name) is None]
+
+    @property
+    def liger(self) -> bool:
+        """Whether liger's kernels take the place of the model's layers."""
+        return bool(self.training.trl.get(LIGER))
 
     @property
     def memory_digest(self) -> str:

@@ -4,6 +4,8 @@ A recipe passes settings on in `training.trl`. One is refused if a resumed run w
 undisturbed one, if it names a secret, or if it would do nothing here.
 """
 
+# Asks for liger's kernels.
+LIGER = "use_liger_kernel"
 # Set by the run, and the key of a recipe that decides the value, if there is one.
 SET_BY_RUN: dict[str, str | None] = {
     "activation_checkpointing": "training.gradient_checkpointing",

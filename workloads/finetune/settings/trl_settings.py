@@ -6,7 +6,6 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from transformers import TrainingArguments
-from transformers.utils import is_liger_kernel_available
 from trl import SFTConfig
 
 from finetune.settings.sections import Training
@@ -37,9 +36,3 @@ def checked(settings: dict[str, Any], kind: type[TrainingArguments] = SFTConfig)
         except ValidationError as error:
             raise ValueError(f"{name} {value!r}: {error.errors()[0]['msg']}") from error
     return values
-
-
-def check_packages(arguments: TrainingArguments) -> None:
-    """Raises ImportError for a package that a setting needs. The library looks for it late."""
-    if arguments.use_liger_kernel and not is_liger_kernel_available():
-        raise ImportError("use_liger_kernel needs the package liger-kernel, which is not installed")
