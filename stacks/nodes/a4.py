@@ -67,7 +67,7 @@ class A4Capacity(ConfigModel):
     )
 
     @property
-    def rdma(self) -> bool:
+    def _rdma(self) -> bool:
         """Whether the pods claim network cards."""
         return self.transport != "tcp"
 
@@ -75,7 +75,7 @@ class A4Capacity(ConfigModel):
     def chain(self) -> CapacityChain:
         """The capacities of the accelerator nodes."""
         several = chain(self.capacity_types, self.reservation, self.capacity_minutes)
-        return replace(several, zone=self.capacity_zone, always_class=self.rdma)
+        return replace(several, zone=self.capacity_zone, always_class=self._rdma)
 
     @rule("capacity.reservation")
     def _reservation_belongs_to_the_type(self) -> None:
@@ -87,7 +87,7 @@ class A4Capacity(ConfigModel):
 
     @rule("transport")
     def _transport_has_a_class(self) -> None:
-        if self.rdma and CapacityType.QUEUED_FLEX_START in self.capacity_types:
+        if self._rdma and CapacityType.QUEUED_FLEX_START in self.capacity_types:
             raise ValueError(
                 "a ComputeClass of an Autopilot cluster brings rdma, and queuedFlexStart has a Standard "
                 "cluster; choose capacity.type flexStart, or transport tcp"
@@ -113,13 +113,25 @@ class A4Capacity(ConfigModel):
         if zone and len(types) == 1 and not queued and needs_no_zone:
             raise ValueError("only a list of capacities has a zone; remove it, or add a capacity")
 
+    def require_cards(self, machine: Machine) -> None:
+        """Checks that the machine has the network cards that the transport needs.
+
+        Raises:
+            ValueError: If the transport is not set up for the machine.
+        """
+        if self._rdma and machine is not MACHINE:
+            raise ValueError(
+                f"{self.transport} is set up for {MACHINE.name} alone, and machine is {machine.name}; choose "
+                "transport tcp"
+            )
+
     def require_one_network(self, nodes: int) -> None:
         """Checks that the nodes of one job can reach each other as the settings say.
 
         Raises:
             ValueError: If several nodes could come from several zones, or if a single one has RDMA.
         """
-        types, rdma = self.capacity_types, self.rdma
+        types, rdma = self.capacity_types, self._rdma
         if rdma and nodes == 1:
             raise ValueError(
                 "transport rdma is between nodes, and there is 1; set it to 2 or more, or choose "

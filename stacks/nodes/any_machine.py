@@ -73,18 +73,6 @@ class MachineNodes:
                 "spot"
             )
 
-    def check_transport(self) -> None:
-        """Checks that the transport of the settings is set up for the machine.
-
-        Raises:
-            ValueError: If it is not.
-        """
-        if self.capacity.rdma and self.machine is not A4:
-            raise ValueError(
-                f"{self.capacity.transport} is set up for {A4.name} alone, and machine is "
-                f"{self.machine.name}; choose transport tcp"
-            )
-
     def warn(self, region: str) -> None:
         """Warns about settings with which pods would stay pending, or runs would lose steps."""
         self.capacity.warn_of_missing_nodes(self.count, self.machine)

@@ -60,7 +60,7 @@ class Settings(ConfigModel):
 
     @rule("transport")
     def _machine_has_cards(self) -> None:
-        self.machines.check_transport()
+        self.capacity.require_cards(self.machines.machine)
 
     @rule("nodes")
     def _nodes_are_in_one_zone(self) -> None:
