@@ -137,26 +137,30 @@ def test_a_stack_file_that_is_none(
         (checkout / FILE).rmdir() if content is None else (checkout / FILE).unlink()
 
 
+OF_MINE = ("rehearsal", "mine", "--preview")
+
+
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("words", "key", "value"),
     [
-        ("llm-stacks:hfToken", "hf_of_a_test"),
-        ("gcp:accessToken", "ya29.of-a-test"),
-        ("gcp:credentials", "{a: 1}"),
+        (OF_MINE, "llm-stacks:hfToken", "hf_of_a_test"),
+        (OF_MINE, "gcp:accessToken", "ya29.of-a-test"),
+        (OF_MINE, "gcp:credentials", "{a: 1}"),
+        # It starts a rehearsal.
+        (("operations", "cost", "--stack=mine", PROJECT), "llm-stacks:hfToken", "hf_of_a_test"),
     ],
 )
 def test_a_secret_in_plain_text_is_accepted_by_no_rehearsal_and_no_preview(
-    checkout: Path, prompt_text: Typed, key: str, value: str
+    checkout: Path, prompt_text: Typed, words: tuple[str, ...], key: str, value: str
 ) -> None:
     name = key.removeprefix("llm-stacks:")
     file = (checkout / f"Pulumi.{STACK}.yaml").read_text()
     (checkout / FILE).write_text(f"{file}  {key}: {value}\n")
     try:
-        for words in (("rehearsal", "mine", "--preview"), ("operations", "cost", "--stack=mine", PROJECT)):
-            status, text = prompt_text(*words)
-            assert status and value not in text
-            assert f"{name}: is stored in plain text; remove it from the stack file, then" in text
-            assert f"`pulumi config set --secret {name}`" in text
+        status, text = prompt_text(*words)
+        assert status and value not in text
+        assert f"{name}: is stored in plain text; remove it from the stack file, then" in text
+        assert f"`pulumi config set --secret {name}`" in text
     finally:
         (checkout / FILE).unlink()
 

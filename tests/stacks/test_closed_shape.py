@@ -50,7 +50,11 @@ def test_a_stack_in_the_closed_shape_has_every_setting_of_it() -> None:
 def test_it_lives_from_up_to_destroy_and_changes_nothing_of_others(stack: str) -> None:
     with Rehearsal(stack, settings(stack)) as rehearsal:
         before = copy.deepcopy(rehearsal.cloud.foreign)
-        assert {item.id.split("/")[1] for item in before if "/" in item.id} >= {HOST, KEYS}
+        ids = {item.id for item in before}
+        for setting in {"subnet", "kmsKey"} & settings(stack).keys():
+            assert settings(stack)[setting] in ids
+        accounts = [email for key, email in settings(stack).items() if key.startswith("accounts.")]
+        assert all(any(email in name for name in ids) for email in accounts)
         rehearsal.up()
         assert rehearsal.preview().changed == 0
         assert not [item.id for item in rehearsal.cloud.items if item.type.startswith("gcp:compute")]

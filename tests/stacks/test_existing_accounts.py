@@ -1,13 +1,10 @@
 """Service accounts that exist before the stack: the setting `accounts`."""
 
-import copy
-
 import pytest
 
 import stacks
 from cloud.services.serviceaccount import ACCOUNT
 from engine.plan import Plan
-from rehearsal.session import Rehearsal
 from stacks.settings.accounts import purposes_of
 from tests import plans
 from tests.stacks.configuration import CLOUDRUN, problems
@@ -64,19 +61,6 @@ def test_build_job_and_service_run_as_theirs() -> None:
     assert service.inputs["template"]["serviceAccount"] == email("serve")
     path = f"projects/rehearsal-project/serviceAccounts/{email('build')}"
     assert build.inputs["serviceAccount"] == path
-
-
-@pytest.mark.usefixtures("little_code")
-@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "tpu-maxtext"]))
-def test_destroy_leaves_the_accounts(stack: str) -> None:
-    forced = plans.known_settings(stack, forceDestroy="true")
-    with Rehearsal(stack, {**settings(stack), **forced}) as rehearsal:
-        before = copy.deepcopy(rehearsal.cloud.foreign)
-        rehearsal.up()
-        assert rehearsal.preview().changed == 0
-        rehearsal.destroy()
-        assert rehearsal.cloud.items == []
-        assert rehearsal.cloud.foreign == before
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A subnet that exists before the stack, also in a Shared VPC, and the ranges of a network of its own."""
 
-import copy
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -68,23 +67,6 @@ def test_job_and_service_send_everything_through_it(stack: str) -> None:
     for template in (job.inputs["template"]["template"], service.inputs["template"]):
         assert template["vpcAccess"]["networkInterfaces"] == [{"subnetwork": path(stack)}]
         assert template["vpcAccess"]["egress"] == "ALL_TRAFFIC"
-
-
-@pytest.mark.usefixtures("little_code")
-@pytest.mark.parametrize(
-    "stack", plans.mostly_slow(plans.stacks_with("subnet"), quick=["a4-accelerate", "cloudrun-vllm"])
-)
-def test_destroy_leaves_network_and_subnet_as_they_were(stack: str) -> None:
-    with Rehearsal(
-        stack, {**settings(stack), **plans.known_settings(stack, forceDestroy="true")}
-    ) as rehearsal:
-        before = copy.deepcopy(rehearsal.cloud.foreign)
-        assert path(stack) in {item.id for item in before}
-        rehearsal.up()
-        assert rehearsal.preview().changed == 0
-        rehearsal.destroy()
-        assert rehearsal.cloud.items == []
-        assert rehearsal.cloud.foreign == before
 
 
 def test_a_stack_that_is_up_moves_to_another_network() -> None:

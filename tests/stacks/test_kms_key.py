@@ -1,6 +1,5 @@
 """A key of the user's that encrypts what a stack creates: the setting `kmsKey`."""
 
-import copy
 from typing import Any
 
 import pytest
@@ -50,20 +49,6 @@ def test_a_secret_is_kept_in_the_key_s_region_alone() -> None:
     secret = plans.only(plans.shipped("dev", kmsKey=key("dev")), "secretmanager/secret:Secret").inputs
     (replica,) = secret["replication"]["userManaged"]["replicas"]
     assert replica == {"location": "us-central1", "customerManagedEncryption": {"kmsKeyName": key("dev")}}
-
-
-@pytest.mark.usefixtures("little_code")
-@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "l4-kueue"]))
-def test_destroy_leaves_the_key(stack: str) -> None:
-    forced = plans.known_settings(stack, forceDestroy="true")
-    with Rehearsal(stack, {"kmsKey": key(stack), **forced}) as rehearsal:
-        before = copy.deepcopy(rehearsal.cloud.foreign)
-        assert key(stack) in {item.id for item in before}
-        rehearsal.up()
-        assert rehearsal.preview().changed == 0
-        rehearsal.destroy()
-        assert rehearsal.cloud.items == []
-        assert rehearsal.cloud.foreign == before
 
 
 @pytest.mark.parametrize(

@@ -27,13 +27,13 @@ IMAGES: Final = (plans.IMAGE, f"docker.io/team/finetune@sha256:{'b' * 64}")
 # What ends a Job
 
 
-def standing_plan(stack: str) -> Plan:
-    return plans.standing_plan(plans.standing(stack))
+def planned(stack: str) -> Plan:
+    return plans.shipped(stack, imageUri=plans.IMAGE)
 
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_JOB)
 def test_a_job_does_after_each_exit_code_what_the_table_says(stack: str) -> None:
-    spec = plans.training(standing_plan(stack)).inputs["spec"]
+    spec = plans.training(planned(stack)).inputs["spec"]
     pod = spec["template"]["spec"]
     actions = {}
     for rule in spec["podFailurePolicy"]["rules"]:
@@ -48,14 +48,14 @@ def test_a_job_does_after_each_exit_code_what_the_table_says(stack: str) -> None
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_JOB)
 def test_a_job_does_not_count_a_node_that_goes(stack: str) -> None:
-    rules = plans.training(standing_plan(stack)).inputs["spec"]["podFailurePolicy"]["rules"]
+    rules = plans.training(planned(stack)).inputs["spec"]["podFailurePolicy"]["rules"]
     node_goes = [{"type": "DisruptionTarget", "status": "True"}]
     assert {"action": "Ignore", "onPodConditions": node_goes} in rules
 
 
 @pytest.mark.parametrize("stack", ON_GKE_BY_RAY)
 def test_ray_drains_a_node_for_most_of_the_time_that_its_pod_has(stack: str) -> None:
-    cluster = plans.training(standing_plan(stack)).inputs["spec"]["rayClusterSpec"]
+    cluster = plans.training(planned(stack)).inputs["spec"]["rayClusterSpec"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         pod = group["template"]["spec"]
         variables = pod["containers"][0]["env"]
@@ -169,7 +169,7 @@ def test_a_job_that_failed_stays_and_fails_the_next_up_too_which_runs_nothing() 
 
 @pytest.mark.parametrize("stack", ON_GKE)
 def test_up_does_not_wait_for_the_training_without_the_setting(stack: str) -> None:
-    training = plans.training(standing_plan(stack))
+    training = plans.training(planned(stack))
     annotations = training.inputs["metadata"].get("annotations") or {}
     # Pulumi waits for every Job without this annotation. It waits for no custom object without the other one.
     if training.type == JOB:

@@ -56,7 +56,7 @@ def test_a_recipe_may_have_any_name_that_a_file_may_have(recipe: str, checkout: 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_an_image_of_the_settings_is_not_built(stack: str) -> None:
-    plan = plans.standing_plan(plans.standing(stack))
+    plan = plans.shipped(stack, imageUri=plans.IMAGE)
     assert plans.IMAGE in plans.text(plan)
     assert not plans.of_type(plan, ":Build") + plans.of_type(plan, ":Repository")
     assert "cloudbuild" not in plans.text(plan)
@@ -65,7 +65,7 @@ def test_an_image_of_the_settings_is_not_built(stack: str) -> None:
 @pytest.mark.parametrize("stack", STACKS)
 def test_nodes_may_pull_an_image_of_artifact_registry(stack: str) -> None:
     """For another image they need no role: test_runs.py."""
-    plan = plans.standing_plan(plans.standing(stack))
+    plan = plans.shipped(stack, imageUri=plans.IMAGE)
     has_nodes = bool(plans.of_type(plan, "container/cluster:Cluster"))
     members = plans.of_type(plan, ":RepositoryIamMember")
     assert [member.inputs["repository"] for member in members] == (["images"] if has_nodes else [])

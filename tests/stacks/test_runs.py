@@ -111,7 +111,8 @@ def changes(plan: Plan, ending: str) -> set[str]:
 # Capacity
 
 
-@pytest.fixture(scope="module", params=ON_GKE)
+# A Job on Autopilot, and a RayJob on a node pool.
+@pytest.fixture(scope="module", params=plans.mostly_slow(ON_GKE, quick=["a4-accelerate", "tpu-maxtext"]))
 def stack(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -141,7 +142,7 @@ def test_spot_capacity_warns_how_little_time_a_run_has_to_save(next_plan: Callab
 
 
 @pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["a4-ray"]), indirect=True)
-@pytest.mark.parametrize("capacity", ["spot", "flexStart"])
+@pytest.mark.parametrize("capacity", ["spot", pytest.param("flexStart", marks=pytest.mark.slow)])
 def test_every_word_of_a_command_that_is_known_in_advance_is_in_the_name_of_the_job(
     stack: str, capacity: str
 ) -> None:
@@ -180,7 +181,12 @@ def test_a_bucket_that_somebody_deleted_comes_back_with_a_training(stack: str) -
 # How long a run takes
 
 
-@pytest.mark.parametrize("stack", STACKS, indirect=True)
+# One of each kind of trainer.
+@pytest.mark.parametrize(
+    "stack",
+    plans.mostly_slow(STACKS, quick=["a4-accelerate", "a4-ray", "cloudrun-vllm", "tpu-maxtext"]),
+    indirect=True,
+)
 def test_a_run_knows_how_many_hours_it_may_train(
     stack: str, standing: Rehearsal, next_plan: Callable[..., Plan]
 ) -> None:

@@ -101,7 +101,11 @@ def test_a_pack_refuses_an_attention_that_it_does_not_compute(
         trainer.evaluate()
 
 
-@pytest.mark.parametrize("family", ["gpt-oss", "Qwen 3.5", "Gemma 4"])
+# Runs of the published models of the other two are in test_published.py.
+@pytest.mark.parametrize(
+    "family",
+    [*(pytest.param(family, marks=pytest.mark.slow) for family in ("gpt-oss", "Qwen 3.5")), "Gemma 4"],
+)
 def test_a_run_of_a_family_answers_and_writes_a_whole_model(
     family: str, tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
