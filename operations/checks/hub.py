@@ -172,7 +172,9 @@ def _environment_token() -> str:
 def repositories(plan: StackPlan) -> list[tuple[str, str, str | None]]:
     """Kind (`model` or `dataset`), name and revision of everything in the plan's commands, once each."""
     named: dict[tuple[str, str, str | None], None] = {}
-    sources = plan.recipe.sources.values() if plan.recipe else ()
+    sources = [*plan.recipe.sources.values()] if plan.recipe else []
+    data = getattr(plan.recipe, "data", None)
+    sources += [part for part in data.parts if part.on_hub] if data else []
     named.update(((source.kind, source.name, source.revision), None) for source in sources)
     for command in _commands(plan):
         # A model of the Hub that vLLM serves, or that is copied into the bucket for it.

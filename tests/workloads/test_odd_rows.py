@@ -12,6 +12,7 @@ from pyarrow import parquet
 from row_forms import COLUMNS, OPENAI, QUESTION, lines
 from test_row_forms import MESSAGES, REPLY, USER, loaded
 
+from finetune.rows.store import own_code
 from shared.errors import InputError
 
 VERTEX = {"role": "user", "parts": [{"text": "a"}]}
@@ -169,3 +170,9 @@ def test_columns_that_are_not_trained_are_named(
         loaded(tmp_path, content, file, **keys)
         (line,) = capsys.readouterr().out.splitlines()
         assert line == f"columns of {tmp_path / file} that are not trained: {names}"
+
+
+def test_what_is_stored_of_rows_depends_on_all_code_that_reads_them() -> None:
+    workloads = Path(__file__).parents[2] / "workloads"
+    for file in ("conversations/turns.py", "finetune/rows/tokens.py"):
+        assert (workloads / file).read_bytes() in own_code()

@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 from collections.abc import Iterator
@@ -83,9 +84,14 @@ def _is_pinned(data: Data) -> bool:
 
 def _digest(data: Data, split: str) -> str:
     """Digest of everything that the stored rows depend on, this code included."""
-    code = [path.read_bytes() for path in sorted(Path(__file__).parents[1].glob("*/*.py"))]
     parts = [repr(sorted(data.model_dump(exclude=_CHOICES).items())), split, str(data.hook)]
-    return hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *code])).hexdigest()[:24]
+    return hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *own_code()])).hexdigest()[:24]
+
+
+def own_code() -> list[bytes]:
+    """The files of code on which rows and their tokens depend."""
+    package, conversations = Path(__file__).parents[1], Path(inspect.getfile(Conversation)).parent
+    return [path.read_bytes() for path in sorted([*package.glob("*/*.py"), *conversations.glob("*.py")])]
 
 
 def _write(data: Data, sources: list[Source], target: Path) -> "tuple[Reader, list[Unusable]]":

@@ -16,6 +16,7 @@ import pyarrow
 
 from conversations import day
 from conversations.chat_template import STOPS
+from finetune.rows.store import own_code
 from finetune.storage.checkpoint import TOKENS
 from finetune.storage.folder import Folder
 from shared.errors import one_line
@@ -46,7 +47,6 @@ def batch_of(tokens: list[list[int]], labels: list[list[int]]) -> pyarrow.Record
 
 def digest(rows: "Dataset", tokenizer: Any, settings: Any) -> str:
     """Digest of all that the tokens of rows depend on: their texts and order, the template and its date."""
-    code = [path.read_bytes() for path in sorted(Path(__file__).parents[1].glob("*/*.py"))]
     backend = getattr(tokenizer, "backend_tokenizer", None)
     parts = [
         *map(version, _LIBRARIES),
@@ -56,7 +56,7 @@ def digest(rows: "Dataset", tokenizer: Any, settings: Any) -> str:
         ),
         repr((settings, sorted(rows[0]))),
     ]
-    whole = hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *code]))
+    whole = hashlib.sha256(b"\0".join([*(part.encode() for part in parts), *own_code()]))
     texts = rows.select_columns(["row"]).with_format("arrow")
     for start in range(0, len(texts), _BATCH):
         column = texts[start : start + _BATCH]["row"].combine_chunks()
