@@ -63,6 +63,26 @@ class Accelerator:
     whole_price: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tpu(Accelerator):
+    """A generation of TPU chips.
+
+    Args:
+        version: Name in settings, and in MaxText's names of slices: `v5p`.
+        ray_version: Name of the generation in Ray and in GKE's variable TPU_ACCELERATOR_TYPE.
+        cores: TensorCores of a chip. Names of slices count them: `v5p-8` has four chips.
+    """
+
+    version: str
+    ray_version: str
+    cores: int = 1
+
+    @property
+    def ray_name(self) -> str:
+        """The accelerator as Ray's API names it: `TPU-V6E`."""
+        return f"TPU-{self.ray_version.upper()}"
+
+
 def _of_family(
     name: str, memory_gb: int, family: str, zones: str = "", *, whole_price: bool = False
 ) -> Accelerator:
@@ -147,8 +167,10 @@ B200: Final = _of_family(
     whole_price=True,
 )
 RTX_PRO_6000: Final = _of_family("nvidia-rtx-pro-6000", 96, "NVIDIA_RTX_PRO_6000")
-V6E: Final = Accelerator(
+V6E: Final = Tpu(
     name="tpu-v6e-slice",
+    version="v6e",
+    ray_version="v6e",
     memory_gb=32,
     # https://docs.cloud.google.com/tpu/docs/regions-zones. Zones outside the United States are written from
     # memory of that page (assumption v6e-zones). us-east5-b is before a: assumption v6e-on-demand.
@@ -163,3 +185,31 @@ V6E: Final = Accelerator(
     preemptible_quota="preemptible_tpu_v6e",
     whole_price=True,
 )
+# v5e and v5p have quotas of their own, and no share of the quota of families (assumption tpu-v5-quota).
+V5E: Final = Tpu(
+    name="tpu-v5-lite-podslice",
+    version="v5e",
+    ray_version="v5litepod",
+    memory_gb=16,
+    # https://docs.cloud.google.com/tpu/docs/regions-zones (assumption tpu-v5-zones).
+    zones=zones_from("europe-west4-b us-central1-a us-south1-a us-west1-c us-west4-a"),
+    flex_start_zones=zones_from("us-west4-a"),
+    quota="tpu_lite_podslice_v5",
+    preemptible_quota="preemptible_tpu_lite_podslice_v5",
+    whole_price=True,
+)
+V5P: Final = Tpu(
+    name="tpu-v5p-slice",
+    version="v5p",
+    ray_version="v5p",
+    cores=2,
+    memory_gb=95,
+    zones=zones_from("europe-west4-b us-central1-a us-east5-a"),
+    flex_start_zones=zones_from("us-east5-a"),
+    quota="tpu_v5p",
+    preemptible_quota="preemptible_tpu_v5p",
+    whole_price=True,
+)
+# TPU7x (Ironwood) is left out. Its slices take a workload policy in place of a topology, and a chip is two
+# devices (docs/machines.md).
+TPUS: Final = {model.version: model for model in (V6E, V5E, V5P)}

@@ -3,6 +3,8 @@
 https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines
 https://docs.cloud.google.com/compute/docs/general-purpose-machines
 https://docs.cloud.google.com/tpu/docs/v6e
+https://docs.cloud.google.com/tpu/docs/v5e
+https://docs.cloud.google.com/tpu/docs/v5p
 """
 
 from collections.abc import Mapping
@@ -22,10 +24,12 @@ from cloud.accelerators import (
     H200,
     L4,
     RTX_PRO_6000,
-    TOPOLOGY_LABEL,
     TPU_LABEL,
+    V5E,
+    V5P,
     V6E,
     Accelerator,
+    Tpu,
 )
 
 # Resources by which pods ask for accelerators.
@@ -42,6 +46,8 @@ _PERSISTENT_DISKS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("e2-", "n2-"), ("pd-balanced", "pd-ssd", "pd-standard")),
     **dict.fromkeys(("g2-", "a2-"), ("pd-balanced", "pd-ssd")),
     **dict.fromkeys(("a3-highgpu-", "a3-megagpu-"), ("pd-balanced", "hyperdisk-balanced")),
+    # https://docs.cloud.google.com/tpu/docs/attach-durable-block-storage
+    **dict.fromkeys(("ct5lp-", "ct5p-"), ("pd-balanced",)),
 }
 # Families whose CPUs have a quota of their own, such as N2_CPUS. CPUs of other families count for CPUS.
 # https://docs.cloud.google.com/compute/docs/reference/rest/v1/regions
@@ -60,6 +66,8 @@ _GIB_PER_GB: Final = 1e9 / 2**30
 _DAEMON_CPUS: Final = 1.0
 _DAEMON_GIB: Final = 2.0
 _LOCAL_SSD_GIB: Final = 375
+# Slices of several machines with four chips each.
+_FLAT_SLICES: Final = "4x4 4x8 8x8 8x16 16x16"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +123,7 @@ class Machine:
     @property
     def is_tpu(self) -> bool:
         """Whether the accelerators are TPU chips."""
-        return self.model is V6E
+        return isinstance(self.model, Tpu)
 
     @property
     def local_ssd_gib(self) -> int:
@@ -175,34 +183,7 @@ class Machine:
     @property
     def own_topology(self) -> str:
         """The shape of the slice that one such machine is, empty for a machine without TPU chips."""
-        return next((shape for shape in self.topologies if _chips(shape) == self.count), "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Slice:
-    """TPU chips that are wired to each other. A slice exists as a whole or not at all.
-
-    Args:
-        topology: Chips in each direction, such as `4x4`.
-    """
-
-    topology: str
-    machine: Machine
-
-    @property
-    def chips(self) -> int:
-        """Chips of all hosts together."""
-        return _chips(self.topology)
-
-    @property
-    def hosts(self) -> int:
-        """Machines."""
-        return self.chips // self.machine.count
-
-    @property
-    def node_labels(self) -> Mapping[str, str]:
-        """Labels by which a pod selects the slice."""
-        return {**self.machine.node_labels, TOPOLOGY_LABEL: self.topology}
+        return next((shape for shape in self.topologies if chips_in(shape) == self.count), "")
 
 
 def allocatable_disk_gib(disk_gb: int) -> float:
@@ -223,7 +204,8 @@ def _kept(size: float, slices: tuple[tuple[float, float], ...]) -> float:
     return kept
 
 
-def _chips(topology: str) -> int:
+def chips_in(topology: str) -> int:
+    """Chips of a slice of this shape."""
     return prod(map(int, topology.split("x")))
 
 
@@ -267,19 +249,27 @@ def _g4(gpus: int) -> Machine:
     )
 
 
-def _ct6e(chips: int, cpus: int, memory_gib: int, *topologies: str, stated: tuple[int, int]) -> Machine:
-    """A machine with v6e chips of 32 GB each.
+def _tpu(
+    name: str,
+    model: Tpu,
+    chips: int,
+    cpus: int,
+    memory_gib: int,
+    topologies: str,
+    stated: tuple[int, int],
+) -> Machine:
+    """A machine with TPU chips.
 
     With one thread per core, a pod sees half of the virtual CPUs. GKE, its daemons and the GCS FUSE sidecar
     need some of the CPUs and of the memory.
     """
     return Machine(
-        name=f"ct6e-standard-{chips}t",
+        name=f"{name}-{chips}t",
         cpus=cpus,
         memory_gib=memory_gib,
-        model=V6E,
+        model=model,
         count=chips,
-        topologies=topologies,
+        topologies=tuple(topologies.split()),
         stated=stated,
         by_calendar=True,
     )
@@ -335,9 +325,14 @@ MACHINES: Final[Mapping[str, Machine]] = {
         *(_g2(cpus, 1) for cpus in (4, 8, 12, 16)),
         *(_g2(24, 2), _g2(32, 1), _g2(48, 4), _g2(96, 8)),
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
-        _ct6e(1, 44, 176, "1x1", stated=(14, 112)),
-        _ct6e(4, 180, 720, "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16", stated=(72, 560)),
-        _ct6e(8, 180, 1440, "2x4", stated=(72, 1120)),
+        # Names of slices end at 256 chips. Larger ones of v5p are left out.
+        _tpu("ct6e-standard", V6E, 1, 44, 176, "1x1", (14, 112)),
+        _tpu("ct6e-standard", V6E, 4, 180, 720, f"2x2 2x4 {_FLAT_SLICES}", (72, 560)),
+        _tpu("ct6e-standard", V6E, 8, 180, 1440, "2x4", (72, 1120)),
+        _tpu("ct5lp-hightpu", V5E, 1, 24, 48, "1x1", (5, 30)),
+        _tpu("ct5lp-hightpu", V5E, 4, 112, 192, f"2x2 2x4 {_FLAT_SLICES}", (48, 160)),
+        _tpu("ct5lp-hightpu", V5E, 8, 224, 384, "2x4", (96, 340)),
+        _tpu("ct5p-hightpu", V5P, 4, 208, 448, "2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 4x4x8 4x8x8", (90, 400)),
         Machine(name=DEFAULT, cpus=2, memory_gib=4),
         *_standard("e2", 2, 4, 8, 16, 32),
         *_standard("n2", 4, 8, 16, 32, 64),
@@ -346,11 +341,5 @@ MACHINES: Final[Mapping[str, Machine]] = {
 GPU_MACHINES: Final = {
     name: machine for name, machine in MACHINES.items() if machine.model and not machine.is_tpu
 }
-# Machines with L4 GPUs, and slices of TPU v6e by topology. If two machines can be hosts, the larger one is.
-# GKE makes a 2x4 of two ct6e-standard-4t too, but Ray takes every 2x4 for one host with eight chips.
+# Machines with L4 GPUs.
 G2_MACHINES: Final = {name: machine for name, machine in MACHINES.items() if machine.model is L4}
-TPU_SLICES: Final[Mapping[str, Slice]] = {
-    topology: Slice(topology=topology, machine=machine)
-    for machine in MACHINES.values()
-    for topology in machine.topologies
-}

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cloud.inputs import at, is_set, numbers, objects, texts
-from cloud.machines import MACHINES, Machine, Slice
+from cloud.machines import MACHINES, Machine
 from cloud.record import Inputs, Problem
 from cloud.rules import ZONE, at_least, excludes, labels, one_of
+from cloud.slices import Slice
 
 _AFFINITY: Final = "nodeConfig.reservationAffinity"
 _GPUS: Final = "nodeConfig.guestAccelerators"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from cloud.machines import MACHINES, V6E, Machine
+from cloud.machines import MACHINES, Machine
 from components.cluster.capacity import CapacityType
 from operations.capacity.advice import History, Need, Refused, Score, Window, calendar, history, score
 from operations.checks.places import zones_with
@@ -223,7 +223,10 @@ class Questions:
     def _booked(self, need: Need, region: str, zones: Sequence[str]) -> Mapping[str, Window | Refused]:
         if not need.machine.by_calendar:
             return dict.fromkeys(zones, _NO_CALENDAR)
-        offered = V6E.flex_start_zones.get(region, ()) if need.machine.is_tpu else zones
+        offered: Sequence[str] = zones
+        # The calendar has chips where flex-start has them (assumption v6e-flex-start-zones).
+        if need.machine.is_tpu and need.machine.model:
+            offered = need.machine.model.flex_start_zones.get(region, ())
         asked = [zone for zone in zones if zone in offered]
         answers = calendar(self._clients, need, region, asked, self._days, self._now) if asked else {}
         return {zone: answers.get(zone, _NO_CALENDAR) for zone in zones}

@@ -18,12 +18,12 @@ from cloud.machines import (
     TPU_LABEL,
     TPU_RESOURCE,
     Machine,
-    Slice,
     allocatable_disk_gib,
 )
 from cloud.nodes import node_labels, node_limits
 from cloud.quantity import quantity
 from cloud.rules import ZONE
+from cloud.slices import Slice
 
 # GKE's default boot disk, in GB.
 _DEFAULT_DISK: Final = 100

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cloud.accelerators import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.inputs import objects, texts
-from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.record import Problem
 
 GCS_FUSE: Final = "gcsfuse.csi.storage.gke.io"

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
 
+from cloud.accelerators import TOPOLOGY_LABEL
 from cloud.inputs import is_unknown, numbers, objects, texts
-from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE
+from cloud.machines import TPU_RESOURCE
 from cloud.quantity import canonical
 from cloud.record import Problem
 from cloud.rules import RFC1035, RFC1035_RULE

@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
-from cloud.machines import TOPOLOGY_LABEL, TPU_SLICES
+from cloud.machines import TPU_LABEL
+from cloud.slices import slice_of
 from engine.go_build import Log
 from engine.project import ROOT
 from rehearsal.control_plane.api import Object
@@ -171,7 +172,8 @@ class Surroundings:
 
 def _slice_of(pod: Object) -> dict[str, str]:
     """Variables of GKE's device plugin for a host of a TPU slice that Ray reads. `tpu_webhook` has others."""
-    topology = (pod["spec"].get("nodeSelector") or {}).get(TOPOLOGY_LABEL)
-    if not topology:
+    selector = pod["spec"].get("nodeSelector") or {}
+    if TPU_LABEL not in selector:
         return {}
-    return {"TPU_ACCELERATOR_TYPE": f"v6e-{TPU_SLICES[topology].chips}", "TPU_TOPOLOGY": topology}
+    tpu = slice_of(selector)
+    return {"TPU_ACCELERATOR_TYPE": tpu.accelerator_type, "TPU_TOPOLOGY": tpu.topology}

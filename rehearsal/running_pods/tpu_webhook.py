@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Final
 
-from cloud.machines import TOPOLOGY_LABEL, TPU_RESOURCE, TPU_SLICES
+from cloud.machines import TPU_RESOURCE
+from cloud.slices import slice_of
 from rehearsal.control_plane.api import Object
 
 _CLUSTER: Final = "ray.io/cluster"
@@ -36,7 +37,7 @@ def admitted(pod: Object, others: Sequence[Object]) -> Object:
     pod = deepcopy(pod)
     labels, spec = pod["metadata"]["labels"], pod["spec"]
     group = labels[_GROUP]
-    hosts = TPU_SLICES[spec["nodeSelector"][TOPOLOGY_LABEL]].hosts
+    hosts = slice_of(spec["nodeSelector"]).hosts
     if _REPLICA_INDEX in labels and _HOST_INDEX in labels:
         replica, host = int(labels[_REPLICA_INDEX]), int(labels[_HOST_INDEX])
     else:

@@ -1,4 +1,4 @@
-"""tpu-maxtext: trains Llama 3 8B with MaxText on a TPU v6e slice, with Ray on GKE Standard."""
+"""tpu-maxtext: trains Llama 3 8B with MaxText on a slice of TPU chips, with Ray on GKE Standard."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,7 +9,9 @@ from typing import Annotated, Final
 import pulumi
 from pydantic import Field
 
-from cloud.machines import MACHINES, TPU_SLICES, V6E, Slice
+from cloud.accelerators import TPUS as VERSIONS
+from cloud.machines import MACHINES
+from cloud.slices import TPU_SLICES, Slice
 from components.base.pod_patch import PodPatch
 from components.capacity.capacity_chain import CapacityChain
 from components.cluster.capacity import CapacityType
@@ -37,13 +39,20 @@ _HEAD_DISK_GB: Final = 100
 # For images and the scratch space of the pod that trains.
 _SLICE_DISK_GB: Final = 200
 
-_Topology = StrEnum("_Topology", {topology: topology for topology in TPU_SLICES})
+_Version = StrEnum("_Version", {version: version for version in VERSIONS})
+_Topology = StrEnum(
+    "_Topology", {topology: topology for shapes in TPU_SLICES.values() for topology in shapes}
+)
 
 
 class Settings(ConfigModel):
     """Settings of tpu-maxtext."""
 
     project: Project
+    tpu_version: Annotated[
+        _Version,
+        Hint(values=f"one of {', '.join(VERSIONS)} (docs/machines.md says why there is no TPU7x)"),
+    ] = Field(_Version("v6e"), description="Generation of the TPU chips.")
     # The tutorial's slice.
     topology: _Topology = Field(
         _Topology("4x4"),
@@ -53,12 +62,13 @@ class Settings(ConfigModel):
         str | None,
         Hint(
             values="a zone such as us-east5-b (not a region)",
-            default="the region's first zone with TPU v6e",
+            default="the region's first zone with these chips",
         ),
     ] = Field(
         None,
         pattern=r"^([a-z]+(-[a-z]+)+[0-9]+-[a-z0-9]+)?$",
-        description="Zone of the slice and of the cluster. By default the region's first zone with TPU v6e.",
+        description="Zone of the slice and of the cluster. "
+        "By default the region's first zone with these chips.",
     )
     capacity: OneCapacity
     training: MaxTextTraining
@@ -70,18 +80,29 @@ class Settings(ConfigModel):
     @property
     def slice(self) -> Slice:
         """The TPU slice, in the catalogue."""
-        return TPU_SLICES[self.topology]
+        return TPU_SLICES[self.tpu_version][self.topology]
 
     @property
     def zone_of_slice(self) -> str:
-        """Zone of the slice and of the cluster. Empty if none is set and the region has none with v6e."""
+        """Zone of the slice and of the cluster. Empty if none is set and the region has no such chips."""
         first_zones = self._offered_zones.get(self.project.region, ("",))
         return first_zones[0] if self.zone is None else self.zone
 
     @property
     def _offered_zones(self) -> Mapping[str, tuple[str, ...]]:
         (kind,) = self.capacity.capacity_types
-        return V6E.flex_start_zones if kind is CapacityType.FLEX_START else V6E.zones
+        model = VERSIONS[self.tpu_version]
+        return model.flex_start_zones if kind is CapacityType.FLEX_START else model.zones
+
+    @rule("topology")
+    def _topology_exists(self) -> None:
+        """Rejects a shape that slices of these chips do not have."""
+        shapes = TPU_SLICES[self.tpu_version]
+        if self.topology not in shapes:
+            raise ValueError(
+                f"there is no {self.topology} slice of TPU {self.tpu_version}; choose one of "
+                f"{', '.join(shapes)}"
+            )
 
     @rule("topology")
     def _topology_fits_the_recipe(self) -> None:
@@ -90,11 +111,14 @@ class Settings(ConfigModel):
         In MaxText the product of all parallelism sizes is the number of chips, and a size of -1 takes the
         rest. `ici_fsdp_parallelism` is -1 unless the recipe sets it.
         """
+        if self.topology not in TPU_SLICES[self.tpu_version]:
+            return
         maxtext = {"ici_fsdp_parallelism": -1, **self.training.trained_recipe.maxtext}
         sizes = [size for name, size in maxtext.items() if name.startswith("ici_") and isinstance(size, int)]
         fixed, chips = prod(size for size in sizes if size > 0), self.slice.chips
         if chips % fixed or (chips != fixed and -1 not in sizes):
-            shapes = [shape.topology for shape in TPU_SLICES.values() if shape.chips == fixed]
+            slices = TPU_SLICES[self.tpu_version].values()
+            shapes = [shape.topology for shape in slices if shape.chips == fixed]
             remedy = "choose another recipe"
             if shapes:
                 remedy = f"set topology to {shapes[0]} or {remedy}"
@@ -104,12 +128,12 @@ class Settings(ConfigModel):
             )
 
     @rule("zone")
-    def _zone_has_v6e(self) -> None:
+    def _zone_has_the_chips(self) -> None:
         """Rejects a zone in which no slice would ever start. A reservation may be in any zone."""
         region, zone, offered = self.project.region, self.zone_of_slice, self._offered_zones
         (kind,) = self.capacity.capacity_types
         remedy = f"it is in {', '.join(chain.from_iterable(offered.values()))}"
-        problem = "has no TPU v6e"
+        problem = f"has no TPU {self.tpu_version}"
         if kind is CapacityType.FLEX_START:
             problem += " with flex-start"
         if not zone and region not in offered:
@@ -148,7 +172,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         bucket=platform.bucket.name_in_command,
         depends_on=[*platform.depends_on, *nodes],
     )
-    run = run_name(training, platform.code, platform.image, tpu_slice.topology)
+    run = run_name(training, platform.code, platform.image, f"{settings.tpu_version} {tpu_slice.topology}")
     folder = platform.bucket.prefix.rstrip("/")
     output = f"{BUCKET_MOUNT} --folder {folder}" if folder else BUCKET_MOUNT
     job = RayJob(
@@ -159,7 +183,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
                 [
                     f"python -m maxtext_driver --recipe {training.recipe_name} --output {output}",
                     f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology}",
-                    "--accelerator TPU-V6E",
+                    f"--accelerator {tpu_slice.model.ray_name}",
                     *training.run_arguments,
                 ]
             ),

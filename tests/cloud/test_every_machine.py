@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cloud import nodes
-from cloud.accelerators import L4, V6E, zones_from
+from cloud.accelerators import L4, TPUS, V6E, zones_from
 from cloud.machines import GPU_MACHINES, MACHINES, Machine
 from cloud.prices import hourly_price, parts_of_machine
 from cloud.rules import ZONE
@@ -14,11 +14,13 @@ from operations.cost.prices import known
 PERSISTENT, HYPERDISK = "pd-balanced", "hyperdisk-balanced"
 # Boot disks by the beginning of a machine's name, as GKE's published autoscaler has them.
 DISKS = {
-    **{key: {PERSISTENT} for key in ("e2", "n2", "g2", "a2")},
+    **{key: {PERSISTENT} for key in ("e2", "n2", "g2", "a2", "ct5lp", "ct5p")},
     **{key: {PERSISTENT, HYPERDISK} for key in ("a3-highgpu", "a3-megagpu")},
     **{key: {HYPERDISK} for key in ("a3-ultragpu", "a4", "g4", "ct6e")},
 }
-# Quotas of a GPU on demand, of spot and flex-start, and of the CPUs beside it, by its name.
+# The machines with accelerators.
+ACCELERATED = {name: machine for name, machine in MACHINES.items() if machine.model}
+# Quotas of an accelerator on demand, of spot and flex-start, and of the CPUs beside it, by its name.
 QUOTAS = {
     "nvidia-l4": ("nvidia_l4_gpus", "preemptible_nvidia_l4_gpus", "cpus"),
     "nvidia-tesla-a100": ("nvidia_a100_gpus", "preemptible_nvidia_a100_gpus", "a2_cpus"),
@@ -28,6 +30,9 @@ QUOTAS = {
     "nvidia-h200-141gb": ("NVIDIA_H200", "preemptible_nvidia_h200_gpus", ""),
     "nvidia-b200": ("NVIDIA_B200", "preemptible_nvidia_b200_gpus", ""),
     "nvidia-rtx-pro-6000": ("NVIDIA_RTX_PRO_6000", "preemptible_nvidia_rtx_pro_6000_gpus", ""),
+    "tpu-v6e-slice": ("CT6E", "preemptible_tpu_v6e", ""),
+    "tpu-v5-lite-podslice": ("tpu_lite_podslice_v5", "preemptible_tpu_lite_podslice_v5", ""),
+    "tpu-v5p-slice": ("tpu_v5p", "preemptible_tpu_v5p", ""),
 }
 # Dollars an hour on demand, in us-central1, that others computed: GPUs, CPUs, memory and local SSDs.
 HOURLY = {
@@ -42,6 +47,10 @@ HOURLY = {
     "a4-highgpu-8g": 128.88,
     "g4-standard-48": 4.49993,
     "g4-standard-384": 36.0,
+    # SkyPilot's published catalog. v6e and v5p are in us-east5, v5e in us-west4.
+    "ct6e-standard-1t": 2.70,
+    "ct5lp-hightpu-8t": 9.60,
+    "ct5p-hightpu-4t": 16.80,
 }
 
 
@@ -69,21 +78,31 @@ def test_a_pool_names_the_gpus_that_are_in_its_machine(machine: Machine) -> None
         assert problems(**wrong) == [f"{machine.name} has {machine.count} {machine.accelerator}"]
 
 
-@pytest.mark.parametrize("machine", GPU_MACHINES.values(), ids=list(GPU_MACHINES))
-def test_quotas_are_those_that_users_of_the_gpu_name(machine: Machine) -> None:
+@pytest.mark.parametrize("machine", ACCELERATED.values(), ids=list(ACCELERATED))
+def test_quotas_are_those_that_users_of_the_accelerator_name(machine: Machine) -> None:
     model = machine.model
     assert model
     own, preemptible, cpus = QUOTAS[model.name]
     family = model.quota_family and model.quota_family[1]
     assert (family or model.quota, model.preemptible_quota, machine.cpu_quota) == (own, preemptible, cpus)
-    assert (model.quota == "gpus_per_gpu_family") is bool(family)
+    assert ("_family" in model.quota) is bool(family)
 
 
-@pytest.mark.parametrize("machine", GPU_MACHINES.values(), ids=list(GPU_MACHINES))
+@pytest.mark.parametrize("machine", ACCELERATED.values(), ids=list(ACCELERATED))
 @pytest.mark.parametrize("capacity", ["onDemand", "spot", "flexStart"])
 def test_every_part_that_is_billed_has_an_sku(machine: Machine, capacity: str) -> None:
     keys = [part.key for part in parts_of_machine(machine, capacity, autopilot=True)]
     assert [key for key in keys if not known().get(key)] == []
+
+
+@pytest.mark.parametrize("machine", ACCELERATED.values(), ids=list(ACCELERATED))
+def test_a_pod_chooses_the_accelerator_and_a_driver_only_for_gpus(machine: Machine) -> None:
+    tpu = machine.model in TPUS.values()
+    assert machine.is_tpu is tpu
+    (label,) = machine.node_labels
+    assert ("tpu" in label) is tpu and ("driver" in "".join(machine.pod_labels)) is not tpu
+    assert machine.resource == ("google.com/tpu" if tpu else "nvidia.com/gpu")
+    assert bool(machine.topologies) is tpu
 
 
 @pytest.mark.parametrize(("name", "dollars"), HOURLY.items())
@@ -114,6 +133,10 @@ def test_list_prices_of_the_parts_add_up_to_the_machine(name: str, dollars: floa
         ("a3ultra.cpu.flexStart", "DWS Defined Duration A3Ultra Core"),
         ("a3plus.memory.onDemand", "A3Plus Instance Ram running in Americas"),
         ("g4.cpu.onDemand", "G4 Instance Core running in Iowa"),
+        ("tpu-v5-lite-podslice.onDemand", "TpuV5e running in Las Vegas"),
+        ("tpu-v5-lite-podslice.flexStart", "DWS Defined Duration V5e running in Las Vegas"),
+        ("tpu-v5p-slice.onDemand", "TpuV5p running in Columbus"),
+        ("tpu-v6e-slice.spot", "TpuV6e attached to Spot Preemptible VMs running in Americas"),
     ],
 )
 def test_an_sku_that_people_quote_is_the_price_of_one_part_alone(key: str, description: str) -> None:

@@ -2,9 +2,12 @@
 
 import pytest
 
-from cloud.machines import MACHINES, TPU_SLICES, V6E, Machine, allocatable_disk_gib
+from cloud.accelerators import TPUS, Tpu
+from cloud.machines import MACHINES, Machine, allocatable_disk_gib
+from cloud.slices import TPU_SLICES, Slice, slice_of
 
 _KI = 2**20
+SLICES = [shape for shapes in TPU_SLICES.values() for shape in shapes.values()]
 
 # CPUs, GiB of memory, and what is allocatable of them in millicores and Ki.
 PUBLISHED = [
@@ -93,6 +96,12 @@ def test_pods_get_what_gke_and_its_daemons_leave_of_a_machine(name: str, cpus: i
         ("ct6e-standard-1t", "tpu-v6e-slice", 1, 44, 176),
         ("ct6e-standard-4t", "tpu-v6e-slice", 4, 180, 720),
         ("ct6e-standard-8t", "tpu-v6e-slice", 8, 180, 1440),
+        # https://docs.cloud.google.com/tpu/docs/v5e
+        ("ct5lp-hightpu-1t", "tpu-v5-lite-podslice", 1, 24, 48),
+        ("ct5lp-hightpu-4t", "tpu-v5-lite-podslice", 4, 112, 192),
+        ("ct5lp-hightpu-8t", "tpu-v5-lite-podslice", 8, 224, 384),
+        # https://docs.cloud.google.com/tpu/docs/v5p
+        ("ct5p-hightpu-4t", "tpu-v5p-slice", 4, 208, 448),
     ],
 )
 def test_a_machine_has_what_is_built_into_it(
@@ -103,14 +112,16 @@ def test_a_machine_has_what_is_built_into_it(
     assert (machine.cpus, machine.memory_gib) == (cpus, memory_gib)
 
 
-def test_flex_start_is_nowhere_else_than_v6e() -> None:
-    for region, zones in V6E.flex_start_zones.items():
-        assert set(zones) <= set(V6E.zones[region])
+@pytest.mark.parametrize("model", TPUS.values(), ids=list(TPUS))
+def test_flex_start_is_nowhere_else_than_the_chips(model: Tpu) -> None:
+    assert model.flex_start_zones
+    for region, zones in model.flex_start_zones.items():
+        assert set(zones) <= set(model.zones[region])
 
 
-@pytest.mark.parametrize("topology", TPU_SLICES)
-def test_a_pod_that_trains_and_its_sidecar_fit_a_host_of_the_slice(topology: str) -> None:
-    machine = TPU_SLICES[topology].machine
+@pytest.mark.parametrize("shape", SLICES, ids=[shape.accelerator_type for shape in SLICES])
+def test_a_pod_that_trains_and_its_sidecar_fit_a_host_of_the_slice(shape: Slice) -> None:
+    machine = shape.machine
     one_thread_a_core = Machine(name="half", cpus=machine.cpus // 2, memory_gib=machine.memory_gib)
     # The sidecar's 4 CPUs, 8 GiB and 20 GiB of disk, and 2 CPUs and 4 GiB for GKE's daemons.
     assert machine.pod_cpus + 4 + 2 <= one_thread_a_core.allocatable_cpus
@@ -120,8 +131,8 @@ def test_a_pod_that_trains_and_its_sidecar_fit_a_host_of_the_slice(topology: str
 
 def test_slices_are_made_of_the_hosts_that_google_lists() -> None:
     # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
-    hosts = {topology: (shape.machine.name, shape.hosts) for topology, shape in TPU_SLICES.items()}
-    assert hosts == {
+    slices = TPU_SLICES["v6e"].items()
+    assert {topology: (shape.machine.name, shape.hosts) for topology, shape in slices} == {
         "1x1": ("ct6e-standard-1t", 1),
         "2x2": ("ct6e-standard-4t", 1),
         "2x4": ("ct6e-standard-8t", 1),
@@ -131,3 +142,28 @@ def test_slices_are_made_of_the_hosts_that_google_lists() -> None:
         "8x16": ("ct6e-standard-4t", 32),
         "16x16": ("ct6e-standard-4t", 64),
     }
+
+
+def test_v5e_has_the_shapes_of_v6e_and_v5p_has_three_directions() -> None:
+    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/plan-tpus
+    assert TPU_SLICES["v5e"].keys() == TPU_SLICES["v6e"].keys()
+    assert [shape.hosts for shape in TPU_SLICES["v5e"].values()] == [
+        shape.hosts for shape in TPU_SLICES["v6e"].values()
+    ]
+    v5p = TPU_SLICES["v5p"].items()
+    # https://docs.cloud.google.com/tpu/docs/v5p has the cores, chips and hosts of each topology.
+    assert {topology: (shape.accelerator_type, shape.chips, shape.hosts) for topology, shape in v5p} == {
+        "2x2x1": ("v5p-8", 4, 1),
+        "2x2x2": ("v5p-16", 8, 2),
+        "2x2x4": ("v5p-32", 16, 4),
+        "2x4x4": ("v5p-64", 32, 8),
+        "4x4x4": ("v5p-128", 64, 16),
+        "4x4x8": ("v5p-256", 128, 32),
+        "4x8x8": ("v5p-512", 256, 64),
+    }
+
+
+@pytest.mark.parametrize("shape", SLICES, ids=[shape.accelerator_type for shape in SLICES])
+def test_a_slice_is_the_one_that_its_labels_choose(shape: Slice) -> None:
+    assert slice_of(shape.node_labels) is shape
+    assert (shape.topology == shape.machine.own_topology) is (shape.hosts == 1)

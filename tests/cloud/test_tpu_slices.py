@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from cloud.accelerators import TOPOLOGY_LABEL, TPU_LABEL
 from cloud.inputs import UNKNOWN
-from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
+from cloud.machines import TPU_RESOURCE
 from cloud.nodes import node_labels
 from tests.rehearsal import right
 from tests.rehearsal.test_rules import changed, reasons

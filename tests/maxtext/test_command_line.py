@@ -25,7 +25,7 @@ def run(output: Path, *more: str, name: str = "mine") -> int:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        (["--topology", "4"], "--topology must be two numbers of chips like 4x4, not '4'"),
+        (["--topology", "4"], "--topology must be two or three numbers of chips like 4x4, not '4'"),
         (["--set", "run_name=a"], "run_name is set by the driver"),
         (["--set", "steps"], "'steps' must be KEY=VALUE"),
     ],

@@ -47,7 +47,7 @@ def test_the_plan_of_the_tutorial_s_recipe_has_its_figures(capsys: pytest.Captur
     """179.739 TFLOP/s for 1.100 s: the tutorial's own log."""
     from maxtext_driver.plan import print_plan
 
-    print_plan(load_recipe("llama3-8b-tutorial"), CHIPS)
+    print_plan(load_recipe("llama3-8b-tutorial"), CHIPS, "TPU-V6E")
     *_, batch, steps, _ = capsys.readouterr().out.splitlines()
     assert batch == "batch   16 sequences of 4096 tokens on 16 chips"
     words = steps.split()

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from cloud.machines import TOPOLOGY_LABEL, TPU_LABEL, TPU_RESOURCE
+from cloud.accelerators import TOPOLOGY_LABEL, TPU_LABEL
+from cloud.machines import TPU_RESOURCE
 from engine.plan import Plan, Planned
 from rehearsal.plan_checks import problems
 from rehearsal.rules import pods

@@ -47,13 +47,19 @@ def slice_pool(plan: Plan) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("topology", "machine", "hosts"),
-    [("2x4", "ct6e-standard-8t", 1), ("4x4", "ct6e-standard-4t", 4), ("8x8", "ct6e-standard-4t", 16)],
+    ("settings", "machine", "hosts"),
+    [
+        ({"topology": "2x4"}, "ct6e-standard-8t", 1),
+        ({"topology": "4x4"}, "ct6e-standard-4t", 4),
+        ({"topology": "8x8"}, "ct6e-standard-4t", 16),
+        ({"topology": "4x4", "tpuVersion": "v5e", "gcp:region": "us-west4"}, "ct5lp-hightpu-4t", 4),
+        ({"topology": "2x2x4", "tpuVersion": "v5p"}, "ct5p-hightpu-4t", 4),
+    ],
 )
-def test_the_pool_and_its_workers_are_the_slice_of_the_topology(
-    topology: str, machine: str, hosts: int, any_slice: str, plan_with: Callable[..., Plan]
+def test_the_pool_and_its_workers_are_the_slice_of_the_settings(
+    settings: dict[str, str], machine: str, hosts: int, any_slice: str, plan_with: Callable[..., Plan]
 ) -> None:
-    plan = plan_with(topology=topology, recipe=any_slice)
+    plan, topology = plan_with(recipe=any_slice, **settings), settings["topology"]
     pool = slice_pool(plan)
     assert (pool["nodeConfig"]["machineType"], pool["nodeCount"]) == (machine, hosts)
     assert "autoscaling" not in pool
@@ -117,7 +123,20 @@ def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run(
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({}, {"recipe": "llama3-8b", "workers": 4, "topology": "4x4", "overrides": []}),
+        (
+            {},
+            {
+                "recipe": "llama3-8b",
+                "workers": 4,
+                "topology": "4x4",
+                "accelerator": "TPU-V6E",
+                "overrides": [],
+            },
+        ),
+        (
+            {"tpuVersion": "v5p", "topology": "2x2x4"},
+            {"workers": 4, "topology": "2x2x4", "accelerator": "TPU-V5P"},
+        ),
         ({"recipe": "llama3-8b-tutorial"}, {"recipe": "llama3-8b-tutorial"}),
         ({"run": "my-first", "maxRunHours": "9"}, {"run": "my-first", "max_run_hours": 9}),
     ],
@@ -137,7 +156,6 @@ def test_the_driver_understands_what_it_is_asked(
     assert words[:3] == ["python", "-m", "maxtext_driver"]
     options = make_parser().parse_args(words[3:])
     assert options.output == Path("/data")
-    assert options.accelerator == "TPU-V6E"
     assert RUN_NAME.fullmatch(options.run)
     assert not options.dry_run
     assert {key: getattr(options, key) for key in expected} == expected

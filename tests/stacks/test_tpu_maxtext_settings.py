@@ -52,3 +52,26 @@ def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
     token = {"llm-stacks:hfToken": "hf_secret_of_the_test"}
     assert "hf_secret" not in repr(load({**TPU_MAXTEXT, **token}))
     assert "stored in plain text" in problems({**TPU_MAXTEXT, **token}, secrets=())[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        (
+            "tpu7x",
+            "tpuVersion: 'tpu7x' is not one of v6e, v5e, v5p (docs/machines.md says why there is no TPU7x)",
+        ),
+        (
+            "v5p",
+            "topology: there is no 4x4 slice of TPU v5p; choose one of 2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4, "
+            "4x4x8, 4x8x8",
+        ),
+        (
+            "v5e",
+            "zone: us-east5 has no TPU v5e; it is in europe-west4-b, us-central1-a, us-south1-a, us-west1-c, "
+            "us-west4-a",
+        ),
+    ],
+)
+def test_chips_that_the_settings_do_not_fit_are_refused_in_one_sentence(version: str, problem: str) -> None:
+    assert problems({**TPU_MAXTEXT, "llm-stacks:tpuVersion": version}) == [problem]

@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace, arguments: list[str]) -> int:
         os.environ.update(ENVIRONMENT_OF_DRY_RUN)
         from maxtext_driver.plan import print_plan
 
-        print_plan(recipe, chips)
+        print_plan(recipe, chips, options.accelerator)
         return Exit.FINISHED
     run = RunFolder(options.output, options.run, options.folder)
     if code := dry_run(arguments):
@@ -90,7 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
     parser.add_argument("--folder", default="", help="the folder in it with the runs, created if missing")
     parser.add_argument("--workers", type=count, help="processes: one for each host of the slice")
-    parser.add_argument("--topology", help="chips of the TPU slice as rows x columns, for example 4x4")
+    parser.add_argument("--topology", help="chips of the TPU slice in each direction: 4x4, or 2x2x1 of v5p")
     parser.add_argument(
         "--accelerator", default="TPU-V6E", help="the slice's accelerator as Ray names it (TPU-V6E)"
     )

@@ -27,6 +27,8 @@ from shared.recipe_file import did_you_mean
 BASE = Path(maxtext.__file__).parent / "configs" / "base.yml"
 MODELS = BASE.parent / "models"
 TOKENIZERS = BASE.parents[1] / "assets" / "tokenizers"
+# By Ray's name of the chips: the version with which MaxText's names of slices begin, and the cores of a chip.
+SLICES = {"TPU-V6E": ("v6e", 1), "TPU-V5LITEPOD": ("v5e", 1), "TPU-V5P": ("v5p", 2)}
 
 
 def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
@@ -40,13 +42,21 @@ def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
     return ["", str(BASE), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
 
 
-def slice_settings(chips: int) -> dict[str, Any]:
-    """Settings with which MaxText compiles for a slice of TPU v6e on a machine without one."""
-    return {"compile_topology": f"v6e-{chips}", "compile_topology_num_slices": 1}
+def slice_settings(chips: int, accelerator: str = "TPU-V6E") -> dict[str, Any]:
+    """Settings with which MaxText compiles for a slice of TPU chips on a machine without one.
+
+    Args:
+        accelerator: The chips as Ray names them.
+    """
+    if accelerator not in SLICES:
+        known = ", ".join(SLICES)
+        raise InputError(f"--accelerator must be one of {known}, not {accelerator!r}")
+    version, cores = SLICES[accelerator]
+    return {"compile_topology": f"{version}-{chips * cores}", "compile_topology_num_slices": 1}
 
 
-def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
-    """MaxText's complete configuration on `chips` chips of TPU v6e, or on CPU, with all derived values.
+def check_configuration(recipe: Recipe, chips: int | None, accelerator: str = "TPU-V6E") -> HyperParameters:
+    """MaxText's complete configuration on `chips` TPU chips, or on CPU, with all derived values.
 
     No TPU is needed. Raises InputError with one line when MaxText does not know a setting or rejects it.
     """
@@ -66,7 +76,7 @@ def check_configuration(recipe: Recipe, chips: int | None) -> HyperParameters:
         problems.append(f"{release} converts no weights of {name}{did_you_mean(name, converted)}")
     if problems:
         raise InputError("; ".join(problems))
-    place = slice_settings(chips) if chips else {"hardware": "cpu"}
+    place = slice_settings(chips, accelerator) if chips else {"hardware": "cpu"}
     arguments = maxtext_arguments(
         recipe, **place, base_output_directory="unused", run_name="unused", skip_jax_distributed_system=True
     )

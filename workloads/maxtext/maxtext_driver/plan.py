@@ -4,12 +4,12 @@ from maxtext_driver.configuration import check_configuration, tflops_per_chip
 from maxtext_driver.recipe import Recipe
 
 
-def print_plan(recipe: Recipe, chips: int | None) -> None:
+def print_plan(recipe: Recipe, chips: int | None, accelerator: str) -> None:
     """Print the plan of a run on `chips`, or in one process on CPU.
 
     Raises InputError when MaxText rejects a setting.
     """
-    config = check_configuration(recipe, chips)
+    config = check_configuration(recipe, chips, accelerator)
     settings, sequences = recipe.maxtext, config.global_batch_size_to_train_on
     place = f"{chips} chips" if chips else "one process on CPU"
     for line in (

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,11 +64,10 @@ class Placement:
 
 
 def chips_of(topology: str) -> int:
-    """The number of chips of a topology: 16 for 4x4. Raises InputError for anything but two numbers."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", topology)
-    if not match:
-        raise InputError(f"--topology must be two numbers of chips like 4x4, not {topology!r}")
-    return int(match.group(1)) * int(match.group(2))
+    """The chips of a topology: 16 for 4x4. Raises InputError for anything but two or three numbers."""
+    if not re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", topology):
+        raise InputError(f"--topology must be two or three numbers of chips like 4x4, not {topology!r}")
+    return prod(map(int, topology.split("x")))
 
 
 class RunFolder:
