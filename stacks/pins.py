@@ -18,6 +18,12 @@ VLLM_IMAGE: Final = (
     "docker.io/vllm/vllm-openai@sha256:7ef5a35d1ef8ce2cf9d671dd91eec6e367c5849262e0362b4d3d4a26be0d87d2"
 )
 
+# The image of the vLLM server on TPU chips, v0.27.0 (assumption vllm-tpu-image).
+# renovate: datasource=docker depName=vllm/vllm-tpu currentValue=v0.27.0
+VLLM_TPU_IMAGE: Final = (
+    "docker.io/vllm/vllm-tpu@sha256:d6748bc7b1b020ab6411506d4bf30f8bfabb5db2b8505328f26d1a545b479df8"
+)
+
 # Version of the chart. The manager's image is of the same release.
 # renovate: datasource=go depName=sigs.k8s.io/kueue
 KUEUE_VERSION: Final = "0.19.2"

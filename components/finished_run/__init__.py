@@ -22,7 +22,7 @@ _TRAIN_FIRST: Final = (
 # Inputs that decide whether a run may be served.
 _CONDITIONS: Final = (
     *("run", "beside", "adapters", "serve_not_good"),
-    *("memory_gb", "gpus", "max_length", "users_length"),
+    *("memory_gb", "gpus", "max_length", "users_length", "chips", "any_model"),
 )
 
 
@@ -35,7 +35,8 @@ class FinishedRunProvider(OnceProvider):
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> dynamic.DiffResult:
         """Reports an update if a condition has changed, and until the result is the run that is wanted."""
         replaces = [key for key in self.identity if _olds.get(key) != _news.get(key)]
-        is_new = any(_olds.get(key) != _news.get(key) for key in _CONDITIONS)
+        # A state of an older version lacks the newer conditions, which are empty unless a stack uses them.
+        is_new = any((_olds.get(key) or None) != (_news.get(key) or None) for key in _CONDITIONS)
         is_behind = _olds.get("folder") != _news.get("run")
         changes = bool(replaces) or is_new or is_behind or not _is_complete(_olds)
         return dynamic.DiffResult(changes=changes, replaces=replaces)
@@ -88,12 +89,14 @@ class FinishedRun(dynamic.Resource, module="storage", name="FinishedRun"):
             Empty for a run with servers of its own.
         adapters: Number of adapters of a server, if it has any.
         serve_not_good: Whether a run is accepted that failed `evaluation.good` of its recipe.
-        memory_gb: GB of GPU memory of a server. A model whose weights do not fit into it is refused.
-        gpus: Number of GPUs of a server. A model is refused whose heads they do not divide.
+        memory_gb: GB of memory of a server's accelerators. A model whose weights do not fit is refused.
+        gpus: Number of GPUs or TPU chips of a server. A model is refused whose heads they do not divide.
         max_length: Tokens of a request with its answer. A model with fewer positions takes fewer.
         users_length: The user's `--max-model-len`, 0 without one. A model with fewer positions is refused.
         keep: Whether an update to a run that must not be served keeps the run before, and says why. Without
             it such an update fails.
+        chips: Version of a server's TPU chips, such as `v6e`. Empty for GPUs.
+        any_model: Whether a server on TPU chips may have a model that vLLM's own tests do not pass.
 
     Attributes:
         folder: The run's folder, or with `keep` that of the run before.

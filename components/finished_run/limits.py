@@ -9,6 +9,21 @@ from typing import Any, Final
 # https://docs.vllm.ai/en/stable/configuration/engine_args/
 RANKS: Final = (8, 16, 32, 64, 128, 256, 320, 512)
 
+# Architectures of the models that pass all of vLLM's tests of a release on v6e: Llama 3.1 8B and 3.3 70B,
+# Qwen3 4B, 32B and 30B-A3B, Gemma 3 27B, Gemma 4 E2B and E4B, Qwen2.5-VL 7B (assumption vllm-tpu-models).
+# https://github.com/vllm-project/tpu-inference, support_matrices/release/v6e/default, at b8692ff01
+ON_TPU: Final = frozenset(
+    {
+        *(
+            "LlamaForCausalLM",
+            "Qwen3ForCausalLM",
+            "Qwen3MoeForCausalLM",
+            "Qwen2_5_VLForConditionalGeneration",
+        ),
+        *("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration"),
+    }
+)
+
 # A reason and a remedy.
 Problem = tuple[str, str]
 
@@ -50,14 +65,18 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
     return int(positions * factor)
 
 
-def problems_of_model(what: str, config: Mapping[str, Any], gpus: int, length: int) -> Iterator[Problem]:
+def problems_of_model(
+    what: str, config: Mapping[str, Any], gpus: int, length: int, *, on_tpu: bool = False
+) -> Iterator[Problem]:
     """Why vLLM would not start with a model.
 
     Args:
         what: Names the model in a sentence.
-        gpus: Number of GPUs of a server.
+        gpus: Number of GPUs or TPU chips of a server.
         length: The server's `--max-model-len`, 0 if it follows the model.
+        on_tpu: Whether they are TPU chips.
     """
+    unit, setting = ("TPU chips", "machine") if on_tpu else ("GPUs", "gpus")
     positions = positions_of(config)
     if positions and length > positions:
         reason = f"{what} has {positions} positions, and --max-model-len of its servers is {length}"
@@ -66,9 +85,15 @@ def problems_of_model(what: str, config: Mapping[str, Any], gpus: int, length: i
         fitting = [str(count) for count in _GPUS if _divide(config, count)]
         heads = _heads(config)
         reason = (
-            f"{what} has {heads[0]} attention heads and {heads[1]} of keys, which {gpus} GPUs do not divide"
+            f"{what} has {heads[0]} attention heads and {heads[1]} of keys, which {gpus} {unit} do not divide"
         )
-        yield reason, f"serve it on {' or '.join(fitting)} GPUs: set gpus of a stack `serve`"
+        yield reason, f"serve it on {' or '.join(fitting)} {unit}: set {setting} of a stack `serve`"
+
+
+def untested_on_tpu(config: Mapping[str, Any]) -> str:
+    """The architecture of a model that vLLM's own tests on v6e do not pass. Empty for one that they pass."""
+    named = [str(name) for name in config.get("architectures") or ("without an architecture",)]
+    return "" if ON_TPU.intersection(named) else named[0]
 
 
 def length_in(arguments: Sequence[str]) -> int:

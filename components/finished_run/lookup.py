@@ -271,10 +271,11 @@ def _check_room(
     room_gb = props["memory_gb"] * _FILLED - _CACHE_GB
     if weights_gb + adapters_gb > room_gb:
         beside = f" and {adapters_gb:.1f} GB for adapters beside them" if adapters_gb else ""
+        unit = "TPU chips" if props.get("chips") else "GPUs"
         raise RunError(
-            f"{what} has {weights_gb:.1f} GB of weights{beside}, and the GPUs of a server have room for "
+            f"{what} has {weights_gb:.1f} GB of weights{beside}, and the {unit} of a server have room for "
             f"{room_gb:.1f}",
-            "give a server more GPUs" + (", or take a run out of moreRuns" if adapters_gb else ""),
+            f"give a server more {unit}" + (", or take a run out of moreRuns" if adapters_gb else ""),
         )
 
 
@@ -285,9 +286,14 @@ def _length(props: Mapping[str, Any], what: str, config: Mapping[str, Any]) -> i
         RunError: If vLLM would not start with the model.
     """
     for reason, remedy in limits.problems_of_model(
-        what, config, int(props["gpus"]), int(props["users_length"])
+        what, config, int(props["gpus"]), int(props["users_length"]), on_tpu=bool(props.get("chips"))
     ):
         raise RunError(reason, remedy)
+    if props.get("chips") and not props.get("any_model") and (untested := limits.untested_on_tpu(config)):
+        raise RunError(
+            f"{what} ({untested}) is not among those that pass vLLM's own tests on TPU",
+            "serve it on L4: remove machine. Or set servingImage to a release of vLLM that serves it",
+        )
     positions = limits.positions_of(config) or int(props["max_length"])
     if positions < 1:
         raise ValueError("no positions")

@@ -10,7 +10,8 @@ from components.finished_run import FinishedRun
 # The sidecar that reads the bucket. It streams files and caches nothing.
 _SIDECAR: Final = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
 # The files belong to the user of the pods.
-_MOUNT_OPTIONS: Final = "implicit-dirs,uid=1000,gid=1000"
+MOUNT_OPTIONS: Final = "implicit-dirs,uid=1000,gid=1000"
+SIDECAR_DRIVER: Final = "gcsfuse.csi.storage.gke.io"
 
 
 class ServedRunArgs(Args):
@@ -27,6 +28,8 @@ class ServedRunArgs(Args):
     max_length: int
     users_length: int
     keep: bool
+    chips: str = ""
+    any_model: bool = False
 
 
 class ServedRun(Component[ServedRunArgs]):
@@ -48,9 +51,9 @@ class ServedRun(Component[ServedRunArgs]):
             path: The folder in the containers.
             volume: Name of the volume in the pod.
         """
-        options = pulumi.Output.concat(_MOUNT_OPTIONS, ",only-dir=", self.lookup.folder)
+        options = pulumi.Output.concat(MOUNT_OPTIONS, ",only-dir=", self.lookup.folder)
         attributes = {"bucketName": self.lookup.bucket, "mountOptions": options}
-        csi = {"driver": "gcsfuse.csi.storage.gke.io", "readOnly": True, "volumeAttributes": attributes}
+        csi = {"driver": SIDECAR_DRIVER, "readOnly": True, "volumeAttributes": attributes}
         limits = {f"gke-gcsfuse/{resource}-limit": size for resource, size in _SIDECAR.items()}
         return {
             # With them GKE adds the sidecar to a pod.

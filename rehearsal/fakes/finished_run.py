@@ -10,6 +10,7 @@ from typing import Any, Final
 SETTING: Final = "servedRun"
 _MORE: Final = "moreRuns"
 _BASE, _COMMIT = "google/gemma-3-4b-it", "0" * 40
+_CONFIG: Final = {"architectures": ["Gemma3ForConditionalGeneration"]}
 
 
 def path_of(address: object) -> Path:
@@ -47,7 +48,7 @@ def write_run(
     """
     model = folder / "model"
     model.mkdir(parents=True, exist_ok=True)
-    (model / "config.json").write_text(json.dumps(config or {}))
+    (model / "config.json").write_text(json.dumps({**_CONFIG, **(config or {})}))
     with (model / "model.safetensors").open("wb") as weights:
         weights.truncate(int(gigabytes * 1e9))
     recipe = {
@@ -75,5 +76,6 @@ def write_adapter(folder: Path, *, base_gb: float = 8.6) -> None:
     with (base / "model/model.safetensors").open("wb") as weights:
         weights.truncate(int(base_gb * 1e9))
     (base / "COMPLETE.json").write_text("{}")
+    (base / "model/config.json").write_text(json.dumps(_CONFIG))
     (adapter / "adapter_model.safetensors").write_text("0123")
     (folder / "COMPLETE.json").write_text(json.dumps({"adapter": {"adapter_model.safetensors": 4}}))

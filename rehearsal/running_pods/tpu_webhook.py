@@ -26,13 +26,13 @@ _LONGEST_SERVICE: Final = 50
 
 
 def admitted(pod: Object, others: Sequence[Object]) -> Object:
-    """The pod after the webhook: a changed copy, or the pod itself if it asks for no TPUs.
+    """The pod after the webhook: a changed copy, or the pod itself if it is none of Ray's or has no TPUs.
 
     Args:
         pod: A new pod.
         others: The pods that exist and are not being deleted, after the webhook.
     """
-    if not any(_tpu_containers(pod)):
+    if _GROUP not in pod["metadata"].get("labels", {}) or not any(_tpu_containers(pod)):
         return pod
     pod = deepcopy(pod)
     labels, spec = pod["metadata"]["labels"], pod["spec"]

@@ -7,18 +7,23 @@ from typing import Any, Final, TypedDict
 
 import pulumi
 
-from cloud.machines import L4
+from cloud.accelerators import L4, Accelerator, Tpu
 from components.finished_run import FinishedRun
 from components.finished_run.limits import kernel_rank
 from components.storage.bucket import Storage
 from components.storage.served_run import ServedRun, ServedRunArgs
-from stacks.serving import vllm
+from stacks.serving import tpu, vllm
 from stacks.settings.project import Project
 
 # The digest at the end of a run's own name, see `stacks.training.platform.run_name`.
 _DIGEST: Final = re.compile(r"-[0-9a-f]{8}$")
 # Values for the holes of `workloads/vllm/serving.yaml` of a server that mounts no bucket.
-NOTHING_MOUNTED: Final[Mapping[str, Any]] = {"podAnnotations": {}, "mounts": [], "volumes": []}
+NOTHING_MOUNTED: Final[Mapping[str, Any]] = {
+    "podAnnotations": {},
+    "mounts": [],
+    "volumes": [],
+    "environment": vllm.GPU_VARIABLES,
+}
 
 
 def declare_served_run(
@@ -31,16 +36,18 @@ def declare_served_run(
     keep: bool,
     beside: str = "",
     adapters: int = 1,
+    model: Accelerator = L4,
 ) -> ServedRun:
     """Declares the run that is served.
 
     Args:
         bucket: Name of the bucket.
         folder: The run's folder in it.
-        gpus: Number of L4 that a server has.
+        gpus: Number of accelerators that a server has.
         keep: See `FinishedRun`.
         beside: See `FinishedRun`.
         adapters: See `FinishedRun`.
+        model: The accelerators.
     """
     name = f"{project.scenario}-{served_name(folder)}" if beside else project.scenario
     return ServedRun(
@@ -52,30 +59,40 @@ def declare_served_run(
             beside=beside,
             adapters=adapters,
             serve_not_good=serving.serve_not_good,
-            memory_gb=gpus * L4.memory_gb,
+            memory_gb=gpus * model.memory_gb,
             gpus=gpus,
             max_length=vllm.GKE_LENGTH,
             users_length=serving.users_length,
             keep=keep,
+            chips=model.version if isinstance(model, Tpu) else "",
+            # Another release has other tests.
+            any_model=bool(serving.serving_image),
         ),
     )
 
 
 def declare_served_runs(
-    project: Project, serving: vllm.Vllm, bucket: str, folders: Sequence[str], *, gpus: int
+    project: Project,
+    serving: vllm.Vllm,
+    bucket: str,
+    folders: Sequence[str],
+    *,
+    gpus: int,
+    model: Accelerator,
 ) -> dict[str, ServedRun]:
     """Declares runs whose adapters are on the same servers, or the only run that is served.
 
     Args:
         bucket: Name of the bucket.
         folders: The runs' folders in it.
-        gpus: Number of L4 that a server has.
+        gpus: Number of accelerators that a server has.
+        model: The accelerators.
 
     Returns:
         The runs in the same order, by the names to which their models answer.
     """
     first, *others = folders
-    declare = partial(declare_served_run, gpus=gpus, keep=False, adapters=len(folders))
+    declare = partial(declare_served_run, gpus=gpus, keep=False, adapters=len(folders), model=model)
     runs = {served_name(first): declare(project, serving, bucket, first)}
     return runs | {
         served_name(other): declare(project, serving, bucket, other, beside=first) for other in others
@@ -97,12 +114,15 @@ def served_name(folder: str) -> str:
     return _DIGEST.sub("", folder.rpartition("/")[2])
 
 
-def values_of(runs: Sequence[ServedRun], serving: vllm.Vllm, gpus: int) -> dict[str, Any]:
+def values_of(
+    runs: Sequence[ServedRun], serving: vllm.Vllm, gpus: int, *, on_tpu: bool = False
+) -> dict[str, Any]:
     """Values for the holes of `workloads/vllm/serving.yaml` that depend on what is served.
 
     Args:
         runs: The run, or several runs whose adapters are on the same servers.
-        gpus: Number of GPUs of a server.
+        gpus: Number of GPUs or TPU chips of a server.
+        on_tpu: Whether they are TPU chips.
     """
     first, *others = runs
     mounted = [first.mounted_at(vllm.RUN_FOLDER)]
@@ -110,12 +130,15 @@ def values_of(runs: Sequence[ServedRun], serving: vllm.Vllm, gpus: int) -> dict[
         mounted.append(other.mounted_at(_path_of(number), f"run-{number}"))
 
     def command(models: list[Model]) -> list[str]:
-        own = [*_arguments(models), *vllm.contents(pictures=models[0]["pictures"])]
+        pictures = models[0]["pictures"]
+        own = [*_arguments(models), *vllm.contents(pictures=pictures)]
+        own += tpu.arguments(pictures=pictures) if on_tpu else []
         return serving.arguments_of_vllm(*own, *vllm.gke_arguments(gpus, int(models[0]["length"])))
 
     models: Any = pulumi.Output.all(*(_model(run.lookup) for run in runs))
     return {
         "arguments": models.apply(command),
+        "environment": tpu.variables(first.lookup.base.apply(bool)) if on_tpu else vllm.GPU_VARIABLES,
         "podAnnotations": mounted[0]["podAnnotations"],
         "mounts": [mount for values in mounted for mount in values["mounts"]],
         "volumes": [volume for values in mounted for volume in values["volumes"]],

@@ -37,6 +37,9 @@ CLOUD_RUN_ARGUMENTS: Final = (
 # Tokens of a request and its answer on GKE. Leaves memory for many requests at once.
 GKE_LENGTH: Final = 8192
 
+# The driver that GKE mounts, not the one in the image.
+GPU_VARIABLES: Final = [{"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}]
+
 # How a Deployment of servers changes. Without a spare server a single one is gone until the new one answers.
 WITHOUT_SPARE: Final = {"maxSurge": 0, "maxUnavailable": 1}
 # At least half of the servers, and a single one, go on answering. The share rounds down.
@@ -103,9 +106,13 @@ class Vllm(ConfigModel):
         False, description="Whether to serve a model that fails `evaluation.good` of its recipe."
     )
 
-    def server_image(self, project: Project) -> Image:
-        """The image of the servers."""
-        return self.serving_image or Image.parse(project.mirrored(pins.VLLM_IMAGE))
+    def server_image(self, project: Project, release: Image | None = None) -> Image:
+        """The image of the servers.
+
+        Args:
+            release: The image if no setting names one. By default the release for GPUs.
+        """
+        return self.serving_image or release or Image.parse(project.mirrored(pins.VLLM_IMAGE))
 
     @property
     def users_length(self) -> int:

@@ -19,8 +19,8 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from math import prod
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
