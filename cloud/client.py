@@ -18,11 +18,23 @@ from cloud.discovery import discovery
 
 # The form in which the library reads an answer. httplib2 itself sends nothing.
 Answer = httplib2.Response
-# Every error that a call can end with: an error as the answer, bad credentials, a broken connection.
-CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
+# Bytes of an answer, unpacked. Lists come in pages, and no file that a command reads whole is as large.
+MOST_BYTES: Final = 2**26
+_PIECE_BYTES: Final = 2**16
 
 # The library logs every attempt that fails. The caller reports the result of a call, once.
 logging.getLogger("googleapiclient").setLevel(logging.ERROR)
+
+
+class TooLargeError(Exception):
+    """An answer that was given up because of its size, such as an object that somebody else has written."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it has more than {MOST_BYTES >> 20} MiB")
+
+
+# Every other error that a call can end with: an error as the answer, bad credentials, a broken connection.
+CALL_ERRORS: Final = (HttpError, GoogleAuthError, OSError)
 
 
 class _Http:
@@ -39,16 +51,36 @@ class _Http:
     def request(
         self, uri: str, method: str = "GET", body: Any = None, headers: Any = None
     ) -> tuple[Answer, bytes]:
-        """Returns the answer, or raises an error that the library knows."""
+        """Returns the answer, or raises an error that the library knows or `TooLargeError`."""
         try:
-            answer = self._session.request(method, uri, body, headers, timeout=self._timeout_s)
+            with self._session.request(
+                method, uri, body, headers, timeout=self._timeout_s, stream=True
+            ) as answer:
+                content = _bounded(answer, (headers or {}).get("range"))
         except requests.Timeout as error:
             raise TimeoutError(error) from None
         except requests.ConnectionError as error:
             raise ConnectionError(error) from None
         response = Answer({**answer.headers, "status": str(answer.status_code)})
         response.reason = answer.reason
-        return response, answer.content
+        return response, content
+
+
+def _bounded(answer: requests.Response, part: str | None) -> bytes:
+    """The content of an answer, unpacked piece by piece.
+
+    Args:
+        part: The part of it that was asked for, as `bytes=0-99`. An object that is stored compressed comes
+            whole all the same.
+    """
+    content, most = bytearray(), int(part.rpartition("-")[2]) + 1 if part else MOST_BYTES
+    for piece in answer.iter_content(_PIECE_BYTES):
+        content += piece
+        if len(content) > most:
+            break
+    if len(content) > most and not part:
+        raise TooLargeError
+    return bytes(content[:most])
 
 
 def client(api: str, credentials: Credentials, timeout_s: float, endpoint: str | None = None) -> Any:

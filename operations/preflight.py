@@ -19,7 +19,7 @@ from operations.checks.bucket import check_bucket
 from operations.checks.data import check_data
 from operations.checks.hub import check_chat_template, check_hub, token_of
 from operations.checks.images import check_images
-from operations.checks.key import check_key
+from operations.checks.key import check_key, check_topic
 from operations.checks.names import check_names
 from operations.checks.network import check_network
 from operations.checks.places import check_places
@@ -55,6 +55,7 @@ CHECKS: Final[dict[str, Check]] = {
     "basic roles": check_basic_roles,
     "builder": check_builder,
     "key": check_key,
+    "topic": check_topic,
     "places": check_places,
     "reservation": check_reservations,
     "quotas": check_quotas,

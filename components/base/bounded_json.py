@@ -3,6 +3,8 @@
 import json
 from typing import Any, Final
 
+# A run's records, the configuration of a model and a line of a log have a thousandth of it.
+_MOST_BYTES: Final = 2**23
 # Trainers write a few levels. Far below the depth at which Python's functions end with an error.
 _MOST_LEVELS: Final = 100
 # Beyond every loss and gradient, which are 32-bit numbers. What counts in larger ones ends with an error.
@@ -13,9 +15,11 @@ def parse(text: str | bytes) -> Any:
     """The value of a JSON text, in which every number and text can be shown. Numbers may be NaN or infinite.
 
     Raises:
-        ValueError: If the text is none, nests more than 100 levels, or has a number beyond 1e39 or half of a
-            character.
+        ValueError: If the text is none, has more than 8 MiB or 100 levels, or a number beyond 1e39 or half of
+            a character.
     """
+    if len(text) > _MOST_BYTES:
+        raise ValueError("more than 8 MiB")
     try:
         tree = json.loads(text)
     except RecursionError:

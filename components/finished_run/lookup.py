@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy
 from typing import Any, Final, Protocol
 
+from cloud.client import TooLargeError
 from cloud.credentials import CredentialSettings
 from components.base.bounded_json import parse
 from components.base.calls import NO_RETRY, CallError, Calls, RetryLimit, google_api
@@ -206,7 +207,7 @@ class _Bucket(RunFiles):
         return other
 
     def read(self, name: str) -> bytes | None:
-        return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name))
+        return self._send(self._objects.get_media(bucket=self._bucket, object=self._prefix + name), name)
 
     def sizes(self, folder: str) -> dict[str, int]:
         prefix = f"{self._prefix}{folder}/"
@@ -214,18 +215,25 @@ class _Bucket(RunFiles):
         items = [(item["name"].removeprefix(prefix), int(item["size"])) for item in listed.get("items", ())]
         return {file: size for file, size in items if file}
 
-    def _send(self, request: Any) -> Any:
-        """Google's answer, None if there is no such object or bucket."""
+    def _send(self, request: Any, name: str = "") -> Any:
+        """Google's answer, None if there is no such object or bucket.
+
+        Args:
+            name: The file that is asked for, empty for a list.
+        """
+        place = f"{self.uri}/{name}" if name else self.uri
         try:
             return self._calls.send_with_retries(request)
         except Interrupted as error:
-            raise OnceError(f"{self.uri} was not read: {error}") from None
+            raise OnceError(f"{place} was not read: {error}") from None
         except CallError as error:
             if error.status == 404:
                 return None
             raise OnceError(
-                f"{self.uri} cannot be read: {error}; you need roles/storage.objectViewer on the bucket"
+                f"{place} cannot be read: {error}; you need roles/storage.objectViewer on the bucket"
             ) from None
+        except TooLargeError as error:
+            raise RunError(f"{place} is not what a training writes: {error}", _RESTORE) from None
 
 
 def _retry_limit(_status: int, _reason: str) -> RetryLimit:

@@ -1,7 +1,6 @@
 """Checks at the Hugging Face Hub: the token, the licences of the models, the data sets, a chat template."""
 
 import http.client
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -20,7 +19,9 @@ from huggingface_hub.utils import build_hf_headers
 from huggingface_hub.utils._http import default_client_factory
 from tenacity import Retrying, retry_if_exception
 
+from cloud.client import MOST_BYTES
 from cloud.services.secretmanager import SECRET
+from components.base.bounded_json import parse
 from operations.cost.machines import containers_of
 from operations.errors import ODD_ANSWER, OperationError
 from operations.findings import Finding, fine, problem, unknown
@@ -99,7 +100,7 @@ def check_chat_template(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
 
 def _names_one(settings: str | None) -> bool:
     try:
-        tree = json.loads(settings or "{}")
+        tree = parse(settings or "{}")
     except ValueError:
         return True
     return bool(tree.get(_TEMPLATE)) if isinstance(tree, dict) else True
@@ -144,12 +145,22 @@ def content_of(plan: StackPlan, clients: Clients, model: str, revision: str | No
     headers = build_hf_headers(token=token_of(plan) or False)
     address = huggingface_hub.hf_hub_url(model, file, revision=revision, endpoint=server)
     try:
-        response = huggingface_hub.get_session().get(address, headers=headers)
-        if response.status_code == http.client.NOT_FOUND:
-            return ""
-        return response.text if response.status_code == http.client.OK else None
+        with huggingface_hub.get_session().stream("GET", address, headers=headers) as response:
+            if response.status_code == http.client.NOT_FOUND:
+                return ""
+            return _text(response) if response.status_code == http.client.OK else None
     except (httpx2.HTTPError, *ODD_ANSWER):
         return None
+
+
+def _text(response: httpx2.Response) -> str:
+    """The text of an answer. Raises ValueError if it is none or has more than 64 MiB."""
+    content = bytearray()
+    for piece in response.iter_bytes():
+        content += piece
+        if len(content) > MOST_BYTES:
+            raise ValueError("too large")
+    return content.decode()
 
 
 def token_of(plan: StackPlan) -> str:

@@ -1,18 +1,27 @@
-"""Checks the key of the setting `kmsKey`, which the stack uses and does not change."""
+"""Checks the key of `kmsKey` and the topic of `securityBulletins`, which the stack does not change."""
 
 from collections.abc import Iterator
 from typing import Final
 
+from cloud.services import container
 from cloud.services.kms import AGENTS, ENCRYPTER
 from operations.checks.policies import Members, members_of
 from operations.errors import CallError
-from operations.findings import Finding, fine, problem, unknown
+from operations.findings import Finding, fine, problem, unknown, warning
 from operations.google.clients import Clients, last
 from operations.plan import StackPlan
 
 _API: Final = "cloudkms.v1"
 _VIEWER: Final = "roles/cloudkms.viewer"
 _KEYS: Final = "projects.locations.keyRings.cryptoKeys"
+_MESSAGES: Final = "pubsub.v1"
+_PUBLISHER: Final = "roles/pubsub.publisher"
+# Roles with which GKE's account may write to a topic. It has the first one once the API is enabled.
+_PUBLISHERS: Final = {
+    "roles/container.serviceAgent",
+    _PUBLISHER,
+    *("roles/pubsub.editor", "roles/pubsub.admin", "roles/editor", "roles/owner"),
+}
 
 
 def check_key(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
@@ -32,6 +41,44 @@ def check_key(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     faults = [*_faults(name, key.get("purpose", ""), (key.get("primary") or {}).get("state", ""))]
     faults += _grants(plan, clients, str(path))
     yield from faults or [fine(f"key {name} encrypts, and Google's accounts may use it")]
+
+
+def check_topic(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
+    """Checks that the topic exists in the stack's project, and that GKE's account may write to it."""
+    name = plan.setting("securityBulletins")
+    if not name:
+        return
+    path = f"projects/{plan.project}/topics/{name}"
+    try:
+        clients.call(_MESSAGES, "projects.topics.get", topic=path)
+    except CallError as error:
+        if error.disabled or not error.missing:
+            raise
+        remedy = f"gcloud pubsub topics create {name} --project {plan.project}"
+        yield problem(f"project {plan.project} has no topic {name}", remedy)
+        return
+    number = last(
+        clients.call("cloudresourcemanager.v3", "projects.get", name=f"projects/{plan.project}").get("name")
+    )
+    agent = AGENTS[container.CLUSTER.type][0].format(number=number)
+    policies = [
+        members_of(clients, _MESSAGES, "projects.topics.getIamPolicy", resource=path),
+        members_of(
+            clients, "cloudresourcemanager.v3", "projects.getIamPolicy", resource=f"projects/{plan.project}"
+        ),
+    ]
+    held = {
+        role for policy in policies for role, member in policy or () if member == f"serviceAccount:{agent}"
+    }
+    # In a new project it gets its role when the first `up` enables GKE.
+    if held and not held & _PUBLISHERS and None not in policies:
+        grant = (
+            f"gcloud pubsub topics add-iam-policy-binding {name} --project {plan.project} "
+            f"--member serviceAccount:{agent} --role {_PUBLISHER}"
+        )
+        yield warning(f"{agent} has no role that writes to topic {name} (assumption bulletin-topic)", grant)
+        return
+    yield fine(f"topic {name} exists")
 
 
 def _faults(name: str, purpose: str, state: str) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from google.auth.transport.requests import Request
 from googleapiclient.errors import HttpError
 from googleapiclient.http import HttpRequest
 
-from cloud.client import CALL_ERRORS, Answer, client, is_on_the_way
+from cloud.client import CALL_ERRORS, Answer, TooLargeError, client, is_on_the_way
 from cloud.credentials import NO_SETTINGS, CredentialSettings, find_credentials
 from cloud.discovery import discovery
 from cloud.identity_token import identity_token
@@ -131,7 +131,7 @@ class Clients:
             request = self._request("storage.v1", "objects.get_media", arguments)
             if most_bytes:
                 request.headers["range"] = f"bytes=0-{most_bytes - 1}"
-            return self._send("storage.v1", request) or b""
+            return self._send("storage.v1", request, f"gs://{bucket}/{name}") or b""
         except CallError as error:
             if error.missing:
                 return None
@@ -181,8 +181,8 @@ class Clients:
             resource = getattr(resource, collection)()
         return getattr(resource, verb)(**arguments)
 
-    def _send(self, api: str, request: HttpRequest) -> Any:
-        """Sends a request. Every failure becomes a `CallError`."""
+    def _send(self, api: str, request: HttpRequest, what: str = "the answer") -> Any:
+        """Sends a request for `what`. Every failure becomes a `CallError`."""
         method = str(request.methodId)
         try:
             return request.execute(num_retries=_RETRIES)
@@ -193,6 +193,8 @@ class Clients:
             raise CallError(method, reason, status, *_disabled(error)) from None
         except GoogleAuthError as error:
             raise CallError(method, _not_accepted(error)) from None
+        except TooLargeError as error:
+            raise CallError(method, f"{what} is not read: {error}") from None
         except TimeoutError:
             raise CallError(method, f"no answer within {self._timeout_s:.0f} seconds") from None
         except CALL_ERRORS as error:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from cloud.client import MOST_BYTES, TooLargeError
+from operations.errors import OperationError
 from operations.google.clients import Clients
 
 
@@ -64,7 +66,11 @@ class RunInFolder:
     def read(self, name: str) -> bytes | None:
         """See `RunFiles`."""
         file = self.folder / name
-        return file.read_bytes() if file.is_file() else None
+        if not file.is_file():
+            return None
+        if file.stat().st_size > MOST_BYTES:
+            raise OperationError(f"{file} is not read: {TooLargeError()}")
+        return file.read_bytes()
 
     def written(self, name: str) -> datetime | None:
         """See `RunFiles`."""

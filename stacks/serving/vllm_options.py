@@ -169,6 +169,7 @@ def reason_against(option: str, value: str, reasons: Mapping[str, str], *, of_re
         return ""
     known = {*USERS_OPTIONS, *reasons}
     names = [name] if name in known else [full_name for full_name in known if full_name.startswith(name)]
+    names += [full_name for short, full_name in SHORT_NAMES.items() if short.startswith(name)]
     if not names and any(full_name.startswith(name.replace("--no-", "--", 1)) for full_name in known):
         return ""
     if not names and of_release:

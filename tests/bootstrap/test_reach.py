@@ -197,8 +197,9 @@ def accounts_of(declared: Declared, identity: str) -> set[str]:
     """The accounts of the bootstrap as which an identity may act."""
     return {
         str(inputs["serviceAccountId"]).removeprefix("NAME-OF-")
-        for _, inputs in bindings_of(declared, identity)
-        if inputs["role"] == "roles/iam.serviceAccountUser"
+        for type_token, inputs in bindings_of(declared, identity)
+        # On the project it is a power over others' accounts, which `reached` has.
+        if inputs["role"] == "roles/iam.serviceAccountUser" and type_token != PROJECT_ROLE
     }
 
 
@@ -246,6 +247,44 @@ def test_in_a_project_with_such_an_account_it_reaches_what_the_account_reaches(
     there: str, more: set[str], declared: Declared
 ) -> None:
     assert more <= closure(declared, DEPLOYER, [there])
+
+
+@pytest.mark.parametrize("power", RUNS_AS)
+def test_each_power_that_runs_code_as_an_account_leads_there_by_itself(
+    power: str, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges = {power: RUNS_AS[power]}
+    (account,) = RUNS_AS[power]
+    monkeypatch.setitem(globals(), "RUNS_AS", edges)
+    assert reached(declared, account) - REVIEWED
+    assert closure(declared, DEPLOYER, [account]) == REVIEWED | reached(declared, account)
+    edges.clear()
+    assert closure(declared, DEPLOYER, [account]) == REVIEWED
+
+
+def test_without_any_of_its_conditions_the_deploy_identity_would_reach_more(declared: Declared) -> None:
+    conditions = [
+        inputs for _, inputs in bindings_of(declared, DEPLOYER) if (inputs.get("condition") or {}) != {}
+    ]
+    assert conditions
+    for bounded in conditions:
+        loose = [
+            (kind, name, {**inputs, "condition": None} if inputs is bounded else inputs)
+            for kind, name, inputs in declared.resources
+        ]
+        assert closure(Declared(resources=loose), DEPLOYER) > REVIEWED, bounded["role"]
+
+
+@pytest.mark.parametrize(
+    "role", ["roles/iam.serviceAccountUser", "roles/storage.objectAdmin", "roles/editor"]
+)
+@pytest.mark.parametrize("identity", [DEPLOYER, "llm-a4-ray-nodes"])
+def test_one_more_role_of_the_identity_or_of_an_account_that_it_can_become_is_seen(
+    identity: str, role: str, declared: Declared
+) -> None:
+    member = f"serviceAccount:{identity}@my-project.iam.gserviceaccount.com"
+    more = (PROJECT_ROLE, "more", {"role": role, "member": member})
+    assert closure(Declared(resources=[*declared.resources, more]), DEPLOYER) > REVIEWED
 
 
 def test_the_preview_identity_reads_the_stacks_state_and_changes_nothing(declared: Declared) -> None:

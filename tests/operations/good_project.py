@@ -25,6 +25,7 @@ VIEWER: Final = "dataset-viewer"
 # Service accounts that exist before the stack, by what runs as them.
 ACCOUNTS: Final = {purpose: f"llm-{purpose}@{PROJECT}.iam.gserviceaccount.com" for purpose in PROJECT_ROLES}
 KMS: Final = "cloudkms.v1"
+PUBSUB: Final = "pubsub.v1"
 KMS_KEY: Final = "projects/keys-project/locations/us-central1/keyRings/llm/cryptoKeys/stacks"
 # Project of a Shared VPC, and Google's accounts in the stack's own project.
 HOST: Final = "host-project"
@@ -97,6 +98,7 @@ class GoodProject:
             self.accounts,
             self.builder,
             self.key,
+            self.topic,
             self.served_run,
         ):
             usual()
@@ -256,6 +258,11 @@ class GoodProject:
         self.server.plant(KMS, "cloudkms.projects.locations.keyRings.getIamPolicy", {})
         policy = "cloudresourcemanager.projects.getIamPolicy"
         self.server.plant(MANAGER, policy, {}, projectsId="keys-project")
+
+    def topic(self) -> None:
+        """A topic of any name, on which nobody has a role."""
+        self.server.plant(PUBSUB, "pubsub.projects.topics.get", {})
+        self.server.plant(PUBSUB, "pubsub.projects.topics.getIamPolicy", {})
 
     def host(self, *missing: str, attached: bool = True, api: str = "ENABLED") -> None:
         """A host project with everything that GKE and Cloud Run need in its Shared VPC.

@@ -1,4 +1,4 @@
-"""A key of the user's: preflight tells what it lacks, and names each grant."""
+"""A key and a topic of the user's: preflight tells what they lack, and names each grant."""
 
 import pytest
 
@@ -7,10 +7,11 @@ from operations.findings import Level
 from tests.neutral_stacks import NEUTRAL, NEUTRAL_RUN
 from tests.operations.changes import Change, assert_told, failing, nothing
 from tests.operations.conftest import Check
-from tests.operations.good_project import KMS, KMS_KEY, GoodProject
+from tests.operations.good_project import GKE_AGENT, KMS, KMS_KEY, PUBSUB, GoodProject
 from tests.operations.google_server import NOT_FOUND, REFUSED
+from tests.operations.planned import PROJECT
 
-OK, PROBLEM, UNKNOWN = Level.FINE, Level.PROBLEM, Level.UNKNOWN
+OK, WARNING, PROBLEM, UNKNOWN = Level.FINE, Level.WARNING, Level.PROBLEM, Level.UNKNOWN
 OF_KEYS = "cloudkms.projects.locations.keyRings.cryptoKeys"
 ON_GKE, ON_RUN = f"{NEUTRAL} kmsKey={KMS_KEY}", f"{NEUTRAL_RUN} kmsKey={KMS_KEY}"
 CHANGES: list[tuple[str, Change, Level, str]] = [
@@ -51,3 +52,51 @@ def test_a_policy_that_is_not_open_is_no_refusal(good: GoodProject, check: Check
     assert len(results) == len(accounts)
     assert {finding.level for finding in results} == {UNKNOWN}
     assert all("gcloud kms keys add-iam-policy-binding" in finding.remedy for finding in results)
+
+
+TOPIC = ("securityBulletins=bulletins",)
+
+
+@pytest.mark.parametrize(
+    ("roles", "level", "words"),
+    [
+        ([], OK, "topic bulletins exists"),
+        (["container.serviceAgent"], OK, "topic bulletins exists"),
+        (["container.serviceAgent", "logging.viewer"], OK, "topic bulletins exists"),
+        (["logging.viewer"], WARNING, f"topics add-iam-policy-binding bulletins --project {PROJECT}"),
+    ],
+)
+def test_a_topic_that_gke_cannot_write_to_is_told_with_the_grant(
+    roles: list[str], level: Level, words: str, good: GoodProject, check: Check
+) -> None:
+    plan = good.plan(NEUTRAL, *TOPIC)
+    good.accounts(**{role: [f"serviceAccount:{GKE_AGENT}"] for role in roles})
+    (finding,) = check(plan, "topic")
+    assert finding.level is level
+    assert words in f"{finding.what} {finding.remedy}"
+
+
+def test_a_role_on_the_topic_itself_is_enough(good: GoodProject, check: Check) -> None:
+    plan = good.plan(NEUTRAL, *TOPIC)
+    good.accounts(**{"logging.viewer": [f"serviceAccount:{GKE_AGENT}"]})
+    binding = {"role": "roles/pubsub.publisher", "members": [f"serviceAccount:{GKE_AGENT}"]}
+    good.server.plant(PUBSUB, "pubsub.projects.topics.getIamPolicy", {"bindings": [binding]})
+    assert [finding.level for finding in check(plan, "topic")] == [OK]
+
+
+def test_a_topic_that_is_not_in_the_stacks_project_is_told(good: GoodProject, check: Check) -> None:
+    plan = good.plan(NEUTRAL, *TOPIC)
+    good.server.fail(PUBSUB, "pubsub.projects.topics.get", NOT_FOUND)
+    (finding,) = check(plan, "topic")
+    assert (finding.level, finding.what) == (PROBLEM, f"project {PROJECT} has no topic bulletins")
+    assert finding.remedy == f"gcloud pubsub topics create bulletins --project {PROJECT}"
+
+
+def test_a_topic_that_nobody_may_see_is_no_refusal(good: GoodProject, check: Check) -> None:
+    plan = good.plan(NEUTRAL, *TOPIC)
+    good.server.fail(PUBSUB, "pubsub.projects.topics.get", REFUSED)
+    assert [finding.level for finding in check(plan, "topic")] == [UNKNOWN]
+
+
+def test_a_stack_without_the_setting_is_not_asked_for_a_topic(good: GoodProject, check: Check) -> None:
+    assert check(good.plan(NEUTRAL), "topic") == []

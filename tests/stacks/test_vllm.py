@@ -181,8 +181,13 @@ def test_an_option_that_nobody_has_looked_at_is_refused_unless_the_image_is_anot
         f"vllmArguments: --load-code-of is no option of vLLM {vllm_options.RELEASE}; see "
     )
     assert load({**unknown, "llm-stacks:servingImage": OTHER}).serving.vllm_arguments
-    (problem,) = problems({**unknown, "llm-stacks:servingImage": OTHER, ARGUMENTS: "--trust-remote-code"})
-    assert "is not safe" in problem
+    for argument in (
+        "--trust-remote-code",
+        '["-c.backend=package.Backend"]',
+        '["-s", "{\\"method\\": \\"custom_class\\"}"]',
+    ):
+        (problem,) = problems({**unknown, "llm-stacks:servingImage": OTHER, ARGUMENTS: argument})
+        assert "is not safe" in problem
     assert f"v{vllm_options.RELEASE}-" in Path(pins.__file__).read_text()
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from shared.errors import InputError, one_line
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # Cloud Storage accepts about one write a second to one object.
 SECONDS_BETWEEN_WRITES = 1.0
+# Bytes of a file of records or lines. A run of a hundred thousand logged steps has less.
+MOST_BYTES = 2**26
+# Bytes of a record's JSON, whose objects take some forty times as much memory.
+MOST_JSON_BYTES = 2**23
 # A run's files have a few levels. Far below the depth at which Python's functions end with an error.
 MOST_LEVELS = 100
 # No writer takes as long as this, and clocks of machines that share a disk differ by less.
@@ -31,7 +35,10 @@ class TextFiles(Protocol):
     """The text files of a run. Each trainer's RunFolder or Folder implements it."""
 
     def read_text(self, name: str) -> str | None:
-        """The file's text, or None when there is no such file."""
+        """The file's text, or None when there is no such file.
+
+        Raises ValueError when it is no text, or has more than MOST_BYTES.
+        """
         ...
 
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
@@ -56,7 +63,11 @@ class MetricsLog:
         With an `exporter` Prometheus sees the newest value of everything that is logged.
         """
         self._files, self._clock, self._exporter = files, clock, exporter
-        earlier = (files.read_text(self.FILE) or "").splitlines()
+        try:
+            earlier = (files.read_text(self.FILE) or "").splitlines()
+        except ValueError as error:
+            print(f"{self.FILE} is no log, it begins anew: {one_line(error)}", flush=True)
+            earlier = []
         steps = [_step(line) for line in earlier]
         if broken := steps.count(None):
             print(f"{self.FILE} has {broken} lines that are not whole: they are left out", flush=True)
@@ -114,6 +125,20 @@ def _step(line: str) -> int | None:
         return None
 
 
+def bounded_text(stream: IO[bytes]) -> str:
+    """The text of a file that somebody else may have written.
+
+    Raises ValueError when it is none, or has more than MOST_BYTES.
+    """
+    content = bytearray()
+    # An object that is stored compressed says a smaller size than it has.
+    while piece := stream.read(2**20):
+        content += piece
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES >> 20} MiB")
+    return content.decode()
+
+
 def read_json(
     files: TextFiles, name: str, *, texts: Collection[str] = (), numbers: Collection[str] = ()
 ) -> dict[str, Any]:
@@ -126,7 +151,8 @@ def read_json(
     Raises InputError when it is half written, or has another form. A bucket may have any.
     """
     try:
-        content = json.loads(files.read_text(name) or "{}")
+        text = files.read_text(name) or "{}"
+        content = json.loads(text) if len(text) <= MOST_JSON_BYTES else None
         is_right = isinstance(content, dict) and _can_be_shown(content, MOST_LEVELS)
     except (ValueError, RecursionError):
         content, is_right = {}, False

@@ -67,9 +67,8 @@ def not_finite(files: TextFiles, step: int, kept: str | None, rate: str) -> Inpu
         kept: The newest checkpoint.
         rate: The name of the learning rate in a recipe.
     """
-    record = json.dumps({"step": step})
-    again = files.read_text(NOT_FINITE) == record
-    files.write_text(NOT_FINITE, record)
+    again = read_json(files, NOT_FINITE).get("step") == step
+    files.write_text(NOT_FINITE, json.dumps({"step": step}))
     problem = f"loss or gradient is not finite at step {step}"
     newest = f"{kept} is kept" if kept else "no checkpoint had been saved"
     if again:

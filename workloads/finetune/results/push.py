@@ -7,6 +7,7 @@ from pathlib import Path
 from finetune.settings.sections import Training
 from finetune.storage.checkpoint import RunFolder
 from shared.errors import InputError, PassingError, one_line
+from shared.files import read_json
 
 PUSHED = "pushed.json"
 
@@ -24,7 +25,7 @@ def push(run: RunFolder, training: Training) -> None:
 
     Raises InputError when the Hub refuses it, PassingError when it fails otherwise.
     """
-    if not training.push_to_hub or run.folder.read_text(PUSHED):
+    if not training.push_to_hub or read_json(run.folder, PUSHED):
         return
     from huggingface_hub import HfApi
 

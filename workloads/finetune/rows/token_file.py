@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,19 +96,23 @@ def _write(file: Path, batches: Batches) -> None:
 
 def _keep(beside: Folder, name: str, file: Path) -> None:
     """Write a file beside the run, unless it is there. Its mark is written last."""
-    if not beside.read_text(f"{TOKENS}/{name}.json"):
-        beside.upload(file, f"{TOKENS}/{name}.arrow")
-        beside.write_text(f"{TOKENS}/{name}.json", json.dumps(_mark(file)))
+    with suppress(ValueError):
+        if beside.read_text(f"{TOKENS}/{name}.json"):
+            return
+    beside.upload(file, f"{TOKENS}/{name}.arrow")
+    beside.write_text(f"{TOKENS}/{name}.json", json.dumps(_mark(file)))
 
 
 def _fetch(beside: Folder, name: str, target: Path, vocabulary: int | None) -> bool:
     """Download a file from beside the run. False if there is none, or none that this module wrote."""
-    mark = beside.read_text(f"{TOKENS}/{name}.json")
-    if not mark:
-        return False
     try:
-        beside.download(f"{TOKENS}/{name}.arrow", target)
-        if json.loads(mark) != _mark(target):
+        if not (text := beside.read_text(f"{TOKENS}/{name}.json")):
+            return False
+        mark = json.loads(text)
+        if not isinstance(mark, dict) or type(mark.get("size")) is not int:
+            raise ValueError("its mark has no size")
+        beside.download(f"{TOKENS}/{name}.arrow", target, mark["size"])
+        if mark != _mark(target):
             raise ValueError("it has other bytes than were saved")
         _check(target, vocabulary)
     except (ValueError, FileNotFoundError, RecursionError, MemoryError, pyarrow.ArrowException) as error:

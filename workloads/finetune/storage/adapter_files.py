@@ -14,7 +14,7 @@ from finetune.settings.values import AdapterSource
 from finetune.storage.data_only import record_problem
 from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError
-from shared.files import read_json
+from shared.files import bounded_text, read_json
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FILES = (CONFIG, WEIGHTS)
@@ -117,7 +117,9 @@ def _at_hand(name: str) -> Generator[Path]:
     with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as work:
         target = Path(work, "files")
         for file in FILES:
-            source.first_access(lambda file=file: source.download(f"{prefix}{file}", target / file))
+            source.first_access(
+                lambda file=file: source.download(f"{prefix}{file}", target / file, present[file])
+            )
         yield target
 
 
@@ -133,7 +135,8 @@ def _described(name: str, folder: Path, record: dict[str, Any]) -> AdapterFiles:
     if missing := [file for file in FILES if not (folder / file).is_file()]:
         raise InputError(f"model.adapter {name} has no {' and no '.join(missing)}")
     try:
-        config = json.loads((folder / CONFIG).read_text())
+        with (folder / CONFIG).open("rb") as stream:
+            config = json.loads(bounded_text(stream))
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

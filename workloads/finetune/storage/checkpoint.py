@@ -220,11 +220,16 @@ class RunFolder:
         published = self.finished().get(result)
         if not published or not isinstance(published, dict):
             raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
+        present = self.folder.first_access(lambda: self.folder.sizes(result))
         for name, size in published.items():
             if "/" in name or not stays_inside(name) or self.folder.leads_outside(f"{result}/{name}"):
                 raise InputError(f"{MARKER} of {self.folder.uri} names a file outside of {result}: {name!r}")
             file = target / name
-            self.folder.first_access(lambda file=file: self.folder.download(f"{result}/{file.name}", file))
+            if type(size) is not int or present.get(name) != size:
+                raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
+            self.folder.first_access(
+                lambda file=file, size=size: self.folder.download(f"{result}/{file.name}", file, size)
+            )
             if file.stat().st_size != size:
                 raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
 
@@ -323,7 +328,7 @@ class RunFolder:
             for file, saved in self._listed(checkpoint.name).items():
                 if not stays_inside(file):
                     raise ValueError(f"its list names the file {file!r} outside of its folder")
-                self.folder.download(f"{checkpoint.name}/{file}", partial / file)
+                self.folder.download(f"{checkpoint.name}/{file}", partial / file, _size(saved))
                 if isinstance(saved, dict) and saved != file_sum(partial / file):
                     raise PassingError(
                         f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
@@ -374,12 +379,15 @@ class RunFolder:
             listed = self._listed(name)
         except ValueError:
             return False
-        # An earlier version listed sizes alone.
-        sizes = {file: saved["size"] if isinstance(saved, dict) else saved for file, saved in listed.items()}
-        return all(present.get(f"{name}/{file}") == size for file, size in sizes.items())
+        return all(present.get(f"{name}/{file}") == _size(saved) for file, saved in listed.items())
 
     def _listed(self, name: str) -> dict[str, Any]:
         return read_list(self.folder.read_text(f"{name}/{MARKER}"))
+
+
+def _size(saved: Any) -> int:
+    """The size of a file of a checkpoint. An earlier version listed sizes alone."""
+    return saved["size"] if isinstance(saved, dict) else saved
 
 
 def adapter_in(checkpoint: Path) -> list[Path]:

@@ -1,12 +1,14 @@
 """The user's own files of rows, on a disk or in a bucket: downloaded, and known by their version."""
 
 import re
+import zlib
 from pathlib import Path, PurePosixPath
-from zipfile import ZipFile
+from shutil import disk_usage
+from zipfile import BadZipFile, ZipFile
 
 from finetune.settings.sections import PICTURES, Data
 from finetune.storage.folder import Folder
-from shared.errors import InputError
+from shared.errors import InputError, one_line
 from shared.files import written_whole
 
 # The folder of a file that a stack uploaded. An object that comes back after a `destroy` has another
@@ -63,6 +65,18 @@ def _fetch_pictures(file: str, target: Path) -> None:
     archive = target / PurePosixPath(file).name
     with written_whole(archive) as part:
         folder.first_access(lambda: folder.download("", part))
-    with ZipFile(archive) as opened:
-        opened.extractall(target)
-    archive.unlink()
+    try:
+        with ZipFile(archive) as opened:
+            # No entry is unpacked to more bytes than it says.
+            unpacked, disk = sum(entry.file_size for entry in opened.infolist()), disk_usage(target)
+            # A disk in memory may not say how large it is.
+            if disk.total and unpacked > disk.free:
+                raise InputError(
+                    f"{file} unpacks to {unpacked / 1e9:.0f} GB of pictures, and the disk has room for "
+                    f"{disk.free / 1e9:.0f}"
+                )
+            opened.extractall(target)
+    except (BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+        raise InputError(f"{file} is no archive of pictures: {one_line(error)}") from error
+    finally:
+        archive.unlink()

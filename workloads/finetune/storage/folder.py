@@ -16,7 +16,7 @@ from typing import TypeVar
 from pyarrow import NativeFile, fs
 
 from shared.errors import InputError, PassingError, one_line
-from shared.files import remove_stale_parts, written_whole
+from shared.files import bounded_text, remove_stale_parts, written_whole
 from shared.patience import BUCKET_REMEDY, GOES_ON, LIMIT, RETRY_BUDGET, RetryBudget
 
 T = TypeVar("T")
@@ -91,14 +91,14 @@ class Folder:
             raise PassingError(f"{place}: {one_line(error)}. {GOES_ON}") from error
 
     def read_text(self, name: str) -> str | None:
-        """The file's text, or None when there is no such file."""
+        """The file's text, or None when there is no such file. Raises ValueError as `bounded_text` does."""
         return self.patiently(lambda: self._read_text(f"{self.path}/{name}"))
 
     def _read_text(self, path: str) -> str | None:
         if self._files.get_file_info(path).type == fs.FileType.NotFound:
             return None
         with self._files.open_input_stream(path) as stream:
-            return bytes(stream.read()).decode()
+            return bounded_text(stream)
 
     def leads_outside(self, name: str) -> bool:
         """Whether a file is a link to one outside of the directory. A bucket has no links."""
@@ -153,16 +153,28 @@ class Folder:
 
             self.patiently(copy)
 
-    def download(self, name: str, target: Path) -> None:
-        """Copy one file to the local disk. Without a name it is the file in place of the directory."""
+    def download(self, name: str, target: Path, size: int | None = None) -> None:
+        """Copy one file to the local disk. Without a name it is the file in place of the directory.
+
+        Raises ValueError, and leaves no file, when it has more than `size` bytes.
+        """
         target.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self.path}/{name}".rstrip("/")
 
         def copy() -> None:
+            received = 0
             with self._files.open_input_stream(path) as reader, target.open("wb") as writer:
-                shutil.copyfileobj(reader, writer, 16 << 20)
+                while piece := reader.read(16 << 20):
+                    received += len(piece)
+                    if size is not None and received > size:
+                        raise ValueError(f"{path} has more than its {size} bytes")
+                    writer.write(piece)
 
-        self.patiently(copy)
+        try:
+            self.patiently(copy)
+        except ValueError:
+            target.unlink()
+            raise
 
     @contextmanager
     def writing(self, name: str) -> Generator[NativeFile]:

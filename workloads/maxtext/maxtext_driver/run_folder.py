@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import shared
 from maxtext_driver.recipe import Recipe
 from shared.errors import InputError, one_line
-from shared.files import read_json, remove_stale_parts, written_whole
+from shared.files import bounded_text, read_json, remove_stale_parts, written_whole
 from shared.patience import BUCKET_REMEDY, RETRY_BUDGET
 from shared.record import compare, versions
 from shared.writer import Writer
@@ -152,9 +152,15 @@ class RunFolder:
         return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
     def read_text(self, name: str) -> str | None:
-        """The text of a file of the directory, or None when there is no such file."""
+        """The text of a file of the directory, or None when there is no such file.
+
+        Raises ValueError as `bounded_text` does.
+        """
         file = self.path / name
-        return file.read_text() if file.exists() else None
+        if not file.exists():
+            return None
+        with file.open("rb") as stream:
+            return bounded_text(stream)
 
     def write_text(self, name: str, text: str, *, patient: bool = True) -> None:
         """Replace a file of the directory. No reader sees it half written."""
