@@ -1,5 +1,7 @@
 """A key and a topic of the user's: preflight tells what they lack, and names each grant."""
 
+from typing import Any
+
 import pytest
 
 from cloud.services.kms import AGENTS, ENCRYPTER
@@ -70,7 +72,8 @@ def test_a_topic_that_gke_cannot_write_to_is_told_with_the_grant(
     roles: list[str], level: Level, words: str, good: GoodProject, check: Check
 ) -> None:
     plan = good.plan(NEUTRAL, *TOPIC)
-    good.accounts(**{role: [f"serviceAccount:{GKE_AGENT}"] for role in roles})
+    more: dict[str, Any] = {role: [f"serviceAccount:{GKE_AGENT}"] for role in roles}
+    good.accounts(**more)
     (finding,) = check(plan, "topic")
     assert finding.level is level
     assert words in f"{finding.what} {finding.remedy}"

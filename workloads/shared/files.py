@@ -152,7 +152,9 @@ def read_json(
     """
     try:
         text = files.read_text(name) or "{}"
-        content = json.loads(text) if len(text) <= MOST_JSON_BYTES else None
+        if len(text) > MOST_JSON_BYTES:
+            raise ValueError("too large")
+        content = json.loads(text)
         is_right = isinstance(content, dict) and _can_be_shown(content, MOST_LEVELS)
     except (ValueError, RecursionError):
         content, is_right = {}, False

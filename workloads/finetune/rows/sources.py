@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from conversations.reading import NAMES, FileError, read_rows
@@ -148,7 +149,8 @@ def _load(data: Data, action: Callable[[], Any]) -> Any:
         return read(data, load)
     except StopIteration as error:
         raise InputError(f"data set {data.name} has an empty file in split {data.split}") from error
-    except DatasetsError as error:
+    # What the library raises for a script, and for a tensor whose pickle is code.
+    except (DatasetsError, RuntimeError, UnpicklingError) as error:
         raise InputError(
             f"data set {data.name}, split {data.split}, cannot be loaded: {one_line(error)}"
         ) from error
