@@ -1,4 +1,4 @@
-"""Objects of any size, which whoever writes a bucket can put there: each reader gives up with one line."""
+"""Objects of any size, written by somebody else into a bucket: every reader gives up with one line."""
 
 import gzip
 import json
@@ -56,7 +56,7 @@ def buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GoogleB
 
 
 def publish(run: Path) -> None:
-    """Lists the files of the adapter, as whoever writes the bucket can."""
+    """Lists the files of the adapter with their sizes."""
     sizes = {file.name: file.stat().st_size for file in (run / "adapter").iterdir()}
     (run / "COMPLETE.json").write_text(json.dumps({"adapter": sizes}))
 

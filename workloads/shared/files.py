@@ -202,3 +202,8 @@ def file_sum(path: Path) -> FileSum:
     """Size and checksum of a local file."""
     with path.open("rb") as file:
         return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def size_of(saved: Any) -> Any:
+    """The size of a file in a checkpoint's list. An earlier version listed sizes alone."""
+    return saved.get("size") if isinstance(saved, dict) else saved

@@ -27,6 +27,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from finetune.storage.data_files import version
 from finetune.storage.data_only import INDEX, check_index, gains, read_list, record_problem, stays_inside
 from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError, PassingError, one_line
-from shared.files import FileSum, file_sum, read_json, write_or_say
+from shared.files import FileSum, file_sum, read_json, size_of, write_or_say
 from shared.record import compare, versions
 from shared.writer import Writer
 
@@ -224,14 +225,10 @@ class RunFolder:
         for name, size in published.items():
             if "/" in name or not stays_inside(name) or self.folder.leads_outside(f"{result}/{name}"):
                 raise InputError(f"{MARKER} of {self.folder.uri} names a file outside of {result}: {name!r}")
-            file = target / name
             if type(size) is not int or present.get(name) != size:
                 raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
-            self.folder.first_access(
-                lambda file=file, size=size: self.folder.download(f"{result}/{file.name}", file, size)
-            )
-            if file.stat().st_size != size:
-                raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
+            fetch = partial(self.folder.download, f"{result}/{name}", target / name, size)
+            self.folder.first_access(fetch)
 
     def recorded_recipe(self) -> Recipe:
         """The recipe of a run that has begun, at its commits. Raises InputError for another folder."""
@@ -328,7 +325,7 @@ class RunFolder:
             for file, saved in self._listed(checkpoint.name).items():
                 if not stays_inside(file):
                     raise ValueError(f"its list names the file {file!r} outside of its folder")
-                self.folder.download(f"{checkpoint.name}/{file}", partial / file, _size(saved))
+                self.folder.download(f"{checkpoint.name}/{file}", partial / file, size_of(saved))
                 if isinstance(saved, dict) and saved != file_sum(partial / file):
                     raise PassingError(
                         f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
@@ -379,15 +376,10 @@ class RunFolder:
             listed = self._listed(name)
         except ValueError:
             return False
-        return all(present.get(f"{name}/{file}") == _size(saved) for file, saved in listed.items())
+        return all(present.get(f"{name}/{file}") == size_of(saved) for file, saved in listed.items())
 
     def _listed(self, name: str) -> dict[str, Any]:
         return read_list(self.folder.read_text(f"{name}/{MARKER}"))
-
-
-def _size(saved: Any) -> int:
-    """The size of a file of a checkpoint. An earlier version listed sizes alone."""
-    return saved["size"] if isinstance(saved, dict) else saved
 
 
 def adapter_in(checkpoint: Path) -> list[Path]:

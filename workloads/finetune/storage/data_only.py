@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from shared.errors import one_line
+from shared.files import size_of
 
 # The index of a sharded checkpoint's tensors, in a pickle.
 INDEX = ".metadata"
@@ -56,14 +57,9 @@ def read_list(text: str | None) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     files = tree.get("files") if isinstance(tree, dict) else None
-    if not isinstance(files, dict) or not all(map(_is_saved, files.values())):
+    if not isinstance(files, dict) or not all(type(size_of(saved)) is int for saved in files.values()):
         raise ValueError("lists no files")
     return files
-
-
-def _is_saved(saved: object) -> bool:
-    # An earlier version listed sizes alone.
-    return type(saved.get("size") if isinstance(saved, Mapping) else saved) is int
 
 
 def gains(complete: Mapping[str, Any]) -> list[str]:

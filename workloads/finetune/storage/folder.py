@@ -156,7 +156,7 @@ class Folder:
     def download(self, name: str, target: Path, size: int | None = None) -> None:
         """Copy one file to the local disk. Without a name it is the file in place of the directory.
 
-        Raises ValueError, and leaves no file, when it has more than `size` bytes.
+        Raises ValueError, and leaves no file, when it has another number of bytes than `size`.
         """
         target.parent.mkdir(parents=True, exist_ok=True)
         path = f"{self.path}/{name}".rstrip("/")
@@ -167,8 +167,10 @@ class Folder:
                 while piece := reader.read(16 << 20):
                     received += len(piece)
                     if size is not None and received > size:
-                        raise ValueError(f"{path} has more than its {size} bytes")
+                        break
                     writer.write(piece)
+            if size not in (None, received):
+                raise ValueError(f"{path} arrives with other bytes than its {size}")
 
         try:
             self.patiently(copy)
