@@ -11,9 +11,15 @@ from rehearsal.session import Rehearsal
 from tests import plans
 from tests.stacks.configuration import problems
 
+STACK = plans.one_with("kmsKey", "hfToken")
+
+
+def key_in(region: str) -> str:
+    return f"projects/keys-project/locations/{region}/keyRings/llm/cryptoKeys/stacks"
+
 
 def key(stack: str) -> str:
-    return f"projects/keys-project/locations/{plans.region_of(stack)}/keyRings/llm/cryptoKeys/stacks"
+    return key_in(plans.region_of(stack))
 
 
 def encrypted(stack: str) -> dict[str, Any]:
@@ -46,22 +52,23 @@ def test_objects_and_boot_disks_of_a_cluster_have_the_key(stack: str) -> None:
 
 
 def test_a_secret_is_kept_in_the_key_s_region_alone() -> None:
-    secret = plans.only(plans.shipped("dev", kmsKey=key("dev")), "secretmanager/secret:Secret").inputs
+    secret = plans.only(plans.shipped(STACK, kmsKey=key(STACK)), "secretmanager/secret:Secret").inputs
     (replica,) = secret["replication"]["userManaged"]["replicas"]
-    assert replica == {"location": "us-central1", "customerManagedEncryption": {"kmsKeyName": key("dev")}}
+    encryption = {"kmsKeyName": key(STACK)}
+    assert replica == {"location": plans.region_of(STACK), "customerManagedEncryption": encryption}
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         (
-            key("tpu-maxtext"),
+            key_in("us-east5"),
             "kmsKey: the key is in us-east5 and the stack in us-central1; name a key in",
         ),
         ("stacks", "kmsKey: 'stacks' is not the full name of a key, projects/P/locations/REGION"),
         (
-            f"{key('dev')}/cryptoKeyVersions/1",
-            f"kmsKey: '{key('dev')}/cryptoKeyVersions/1' is not the full name",
+            f"{key_in('us-central1')}/cryptoKeyVersions/1",
+            f"kmsKey: '{key_in('us-central1')}/cryptoKeyVersions/1' is not the full name",
         ),
     ],
 )
