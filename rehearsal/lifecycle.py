@@ -127,6 +127,7 @@ class Lifecycle:
         (self._results / "state.json").write_text(json.dumps(state, indent=2) + "\n")
         existing = {item.id for item in rehearsal.cloud.items if kind == "orphan"}
         orphans = existing - {resource.get("id") for resource in _resources(state)}
+        stays = {resource["id"] for resource in _resources(state) if resource.get("retainOnDelete")}
         head("second preview")
         again = rehearsal.preview()
         show_plan(again)
@@ -140,7 +141,7 @@ class Lifecycle:
         if not rehearsal.release():
             say("nothing is protected")
         self._run(rehearsal, "destroy", "deletion")
-        left = self._left(rehearsal, orphans)
+        left = self._left(rehearsal, orphans, stays)
         head("summary")
         if name:
             say(f"what failed at {name} went through the second time")
@@ -189,11 +190,17 @@ class Lifecycle:
         if at != "deletion" and name in rehearsal.faults.pending:
             raise RehearsalError(f"--fail-at {name}: its {at} was to fail but did not")
 
-    def _left(self, rehearsal: Rehearsal, orphans: Collection[str]) -> int:
-        """Prints what still exists in the state, the cloud and the API server. Returns how much it is."""
+    def _left(self, rehearsal: Rehearsal, orphans: Collection[str], stays: Collection[str]) -> int:
+        """Prints what still exists in the state, the cloud and the API server. Returns how much it is.
+
+        What stays on purpose does not count.
+        """
         left = [resource["urn"] for resource in _resources(rehearsal.state())]
-        left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in orphans]
+        known = {*orphans, *stays}
+        left += [f"{item.type} {item.id}" for item in rehearsal.cloud.items if item.id not in known]
         for item in rehearsal.cloud.items:
+            if item.id in stays:
+                say(f"stays, because others may have given the same right: {item.type} {item.id}")
             if item.id in orphans:
                 command = f"python -m operations leftovers --stack {self.stack}"
                 say(f"not in the state, so left: {item.type} {item.id}; `{command}` finds it")

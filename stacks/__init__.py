@@ -12,6 +12,7 @@ from google.auth.exceptions import DefaultCredentialsError
 from cloud.credentials import CredentialSettings, find_credentials
 from components.base.retries import wait_out_refusals
 from stacks import scenarios
+from stacks.settings import Project
 from stacks.settings.model import ConfigModel, is_secret, keys_of, values_by_key
 from stacks.settings.reader import PROVIDER_SECRETS, ConfigReader, SettingsError, did_you_mean
 
@@ -54,7 +55,10 @@ def build() -> Outputs:
     settings = config.read(scenario.Settings)
     wait_out_refusals()
     _require_credentials(config)
-    return {**scenario.build(settings), **_for_later(config.stack, settings)}
+    outputs = scenario.build(settings)
+    if isinstance(project := getattr(settings, "project", None), Project):
+        project.warn_of_unused_registry()
+    return {**outputs, **_for_later(config.stack, settings)}
 
 
 def _for_later(stack: str, settings: ConfigModel) -> Outputs:

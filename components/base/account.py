@@ -16,12 +16,14 @@ class RunAs:
         member: `serviceAccount:EMAIL`.
         path: `projects/PROJECT/serviceAccounts/EMAIL`.
         access: Bindings of its roles in the project, for which what runs as it must wait.
+        exists: Whether it exists before the stack.
     """
 
     email: pulumi.Output[str]
     member: pulumi.Output[str]
     path: pulumi.Output[str]
     access: list[pulumi.Resource]
+    exists: bool
 
 
 def run_as(
@@ -49,6 +51,7 @@ def run_as(
             member=pulumi.Output.concat("serviceAccount:", email),
             path=pulumi.Output.concat(f"projects/{home}/serviceAccounts/", email),
             access=[],
+            exists=True,
         )
     inside = pulumi.ResourceOptions(parent=parent)
     account = gcp.serviceaccount.Account(name, project=project, display_name=display_name, opts=inside)
@@ -56,4 +59,4 @@ def run_as(
         gcp.projects.IAMMember(binding, project=project, role=role, member=account.member, opts=inside)
         for binding, role in roles.items()
     ]
-    return RunAs(email=account.email, member=account.member, path=account.name, access=access)
+    return RunAs(email=account.email, member=account.member, path=account.name, access=access, exists=False)

@@ -244,7 +244,12 @@ class Cluster(Component[ClusterArgs]):
                 repository=repository.name,
                 role="roles/artifactregistry.reader",
                 member=member,
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    # Of an account that exists, the stack's build, another stack or a person may have given
+                    # the same right. At Google that is one binding, and Artifact Registry takes no condition.
+                    retain_on_delete=bool(args.node_account),
+                ),
             )
             for binding, repository in bindings.items()
         ]

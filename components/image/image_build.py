@@ -134,7 +134,12 @@ class ImageBuild(Component[ImageBuildArgs]):
                 repository=repository.name,
                 role="roles/artifactregistry.reader",
                 member=account.member,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=list(depends_on)),
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=list(depends_on),
+                    # The nodes or another stack may have the same account and the same right.
+                    retain_on_delete=account.exists,
+                ),
             )
         ]
 

@@ -22,7 +22,9 @@ _READER: Final = "roles/storage.objectViewer"
 # training only reads these, so that what runs in it cannot change what runs next.
 _UPLOADS: Final = ("code/", "data/", "nodes/")
 # A role, and the condition under which its holder has it.
-_Role = tuple[str, pulumi.Output[str] | None]
+_Role = tuple[str, pulumi.Output[str]]
+# IAM refuses a longer title of a condition.
+_LONGEST_TITLE: Final = 100
 # Google's own agent of GKE, whose address contains the project's number: assumption number-in-agent.
 _AGENT_OF: Final = "container.googleapis.com"
 
@@ -100,10 +102,10 @@ class Storage(Component[A]):
         self, name: str, writers: Mapping[str, Identity], readers: Mapping[str, Identity] = {}
     ) -> list[pulumi.Resource]:
         """Declares the bindings of those who write and of those who only read."""
-        whole = self._inside(self.prefix, *self.more_prefixes) if self.prefix else None
+        whole = self._inside(self.prefix, *self.more_prefixes) if self.prefix else self._everywhere()
         uploads = self._inside(*(f"{self.prefix}{folder}" for folder in _UPLOADS))
         written = uploads.apply("!({})".format)
-        if whole:
+        if self.prefix:
             written = pulumi.Output.concat("(", whole, ") && ", written)
         access: list[pulumi.Resource] = []
         for user, identity in writers.items():
@@ -120,8 +122,12 @@ class Storage(Component[A]):
 
         Names of objects can be listed in the whole bucket, because no condition bounds a list. Metadata of
         the bucket comes with it.
+
+        A member, a role and a condition are one binding at Google, whoever declares it: the first that
+        deletes it deletes it for all. One account may train and serve, in several stacks with one bucket. So
+        the title of every condition names the user and the stack.
         """
-        bindings: Mapping[str, _Role] = {**roles, "metadata": (_METADATA_ROLE, None)}
+        bindings: Mapping[str, _Role] = {**roles, "metadata": (_METADATA_ROLE, self._everywhere())}
         return [
             gcp.storage.BucketIAMMember(
                 f"{name}-{user}-{what}",
@@ -129,14 +135,16 @@ class Storage(Component[A]):
                 role=role,
                 member=identity.iam_member(self.project_number),
                 condition=gcp.storage.BucketIAMMemberConditionArgs(
-                    title="folder of the stack", expression=expression
-                )
-                if expression
-                else None,
+                    title=f"{user} of {pulumi.get_stack()}"[:_LONGEST_TITLE], expression=expression
+                ),
                 opts=pulumi.ResourceOptions(parent=self),
             )
             for what, (role, expression) in bindings.items()
         ]
+
+    def _everywhere(self) -> pulumi.Output[str]:
+        """The condition that the bucket is this one, which holds for all that is in it too."""
+        return pulumi.Output.concat('resource.name.startsWith("projects/_/buckets/', self.bucket_name, '")')
 
     def _inside(self, *prefixes: str) -> pulumi.Output[str]:
         """The condition that the name of an object or a folder begins with one of these.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, Literal
 
-from cloud.services import container, secretmanager, storage
+from cloud.services import artifactregistry, container, secretmanager, storage
 from rehearsal.errors import RehearsalError
 
 BUCKET: Final = storage.BUCKET.type
@@ -120,7 +120,11 @@ class FakeCloud:
                 yield item
 
     def remove(self, item: Item) -> None:
-        """Removes an item. A cluster goes with its objects and node pools, a secret with its versions."""
+        """Removes an item with what is in it.
+
+        A cluster goes with its objects and node pools, a secret with its versions, and a repository with
+        its members.
+        """
         self.on_removal(item)
         with self._lock:
             self._items.pop(item.key, None)
@@ -132,6 +136,9 @@ class FakeCloud:
             if item.type == secretmanager.SECRET.type:
                 versions = self.of_type(secretmanager.VERSION.type)
                 gone += [version.key for version in versions if item.is_named(str(version.inputs["secret"]))]
+            if item.type == artifactregistry.REPOSITORY.type:
+                members = self.of_type(artifactregistry.REPOSITORY_MEMBER.type)
+                gone += [member.key for member in members if _is_member_of(member, item)]
             for key in gone:
                 del self._items[key]
 
@@ -157,3 +164,9 @@ class FakeCloud:
     def run_job(self) -> None:
         """Notes that a training job runs: from now on every bucket has checkpoints."""
         self.written_buckets |= {bucket.id for bucket in self.of_type(BUCKET)}
+
+
+def _is_member_of(member: Item, repository: Item) -> bool:
+    """Whether a member's right is on this repository."""
+    place = (repository.inputs["project"], repository.inputs["location"], repository.inputs["repositoryId"])
+    return (member.inputs["project"], member.inputs["location"], member.inputs["repository"]) == place

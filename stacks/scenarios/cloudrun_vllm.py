@@ -1,6 +1,6 @@
 """cloudrun-vllm: a Cloud Run job fine-tunes Gemma 3 1B, and a Cloud Run service serves the result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Annotated, Final, Literal
 
@@ -66,6 +66,11 @@ _VLLM_ENVIRONMENT: Final = {
 }
 
 
+def _once(members: Iterable[str]) -> tuple[str, ...]:
+    """Every member once. Google writes addresses in lower case, so two spellings are one member."""
+    return tuple({member if "://" in member else member.lower(): member for member in members}.values())
+
+
 class Settings(ConfigModel):
     """Settings of cloudrun-vllm."""
 
@@ -78,7 +83,7 @@ class Settings(ConfigModel):
     )
     invokers: Annotated[
         tuple[Annotated[str, AfterValidator(check_member)], ...],
-        AfterValidator(lambda members: tuple(dict.fromkeys(members))),
+        AfterValidator(_once),
         Hint(values="an IAM member or a list of IAM members"),
     ] = Field((), description="IAM members that may call the service.")
     ingress: Ingress = Field(

@@ -4,7 +4,7 @@ import re
 from typing import Annotated, Final, Literal
 
 import pulumi
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from stacks.settings.model import ConfigModel, Hint, rule
 
@@ -93,6 +93,8 @@ class Project(ConfigModel):
         description="With `project` the project's policy of Binary Authorization decides which images GKE "
         "and Cloud Run start. It must admit the images of the stack. By default nothing asks a policy.",
     )
+    # Addresses of the published images that the stack pulls.
+    _published: set[str] = PrivateAttr(default_factory=set)
 
     @rule("kmsKey")
     def _key_is_in_the_region(self) -> None:
@@ -112,7 +114,16 @@ class Project(ConfigModel):
 
     def mirrored(self, uri: str) -> str:
         """The address at which an image `HOST/PATH@DIGEST` is pulled."""
+        self._published.add(uri)
         if not self.registry:
             return uri
         own = f"{self.region}-docker.pkg.dev/{self.project}/{self.mirror_id}"
         return f"{own if self.registry == _OWN_REGISTRY else self.registry}/{uri.partition('/')[2]}"
+
+    def warn_of_unused_registry(self) -> None:
+        """Warns if nothing that the stack has declared comes from `registry`."""
+        if self.registry and not self._published:
+            pulumi.log.warn(
+                "registry does nothing here: every image of this stack has an address in the settings, such "
+                "as imageUri; remove registry"
+            )

@@ -19,6 +19,8 @@ def test_the_tutorial_s_recipe_is_the_default() -> None:
             ("group:team@example.com", "serviceAccount:a@p.iam.gserviceaccount.com"),
         ),
         ('["allUsers", "allUsers"]', ("allUsers",)),
+        # Two resources for one member would take the right from each other.
+        ('["user:Me@example.com", "user:me@example.com"]', ("user:me@example.com",)),
     ],
 )
 def test_invokers_are_one_member_or_a_list(text: str, members: tuple[str, ...]) -> None:

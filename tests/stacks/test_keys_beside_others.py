@@ -1,0 +1,65 @@
+"""A key that another setting makes useless is refused, or `up` warns of it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from stacks.settings.reader import SettingsError
+from tests import plans
+from tests.stacks.configuration import of_stack
+from tests.stacks.test_every_key_works import FROM_A_LIST, IN_A_SUBNET, needed, program, values_for
+
+OF_A_BUILD: Final = ("accounts.build", "buildPool", "buildRegion", "extraRequirements", "registry")
+OF_A_SERVER: Final = (
+    *("accounts.serve", "ingress", "invokers", "maxInstances", "minInstances", "serveNotGood"),
+    *("servingImage", "servingModel", "servingReplicas", "vllmArguments"),
+)
+OF_NODES: Final = ("capacity.minutes", "capacity.reservation", "machineType", "minNodes", "nodes", "zones")
+OF_A_TRAINING: Final = ("idleMinutes", "maxRunHours", "recipeSet", "resume", "trial", "waitForTraining")
+RESERVED: Final = {"capacity.type": "reservation", "capacity.reservation": "one-of-mine"}
+# Settings, and keys of which one could think that they then do nothing.
+BESIDE: Final[list[tuple[dict[str, str], tuple[str, ...]]]] = [
+    ({"imageUri": plans.IMAGE}, OF_A_BUILD),
+    ({"servingImage": plans.IMAGE}, ("registry",)),
+    *(({"serve": what}, OF_A_SERVER) for what in ("nothing", "run", "hub")),
+    ({"servingReplicas": "0"}, OF_A_SERVER),
+    ({"clusterMode": "autopilot"}, OF_NODES),
+    *(({"egress": where}, ("internalRanges",)) for where in ("open", "https", "googleAndHub")),
+    (IN_A_SUBNET, ("ownNetwork.machines", "ownNetwork.pods", "ownNetwork.services")),
+    ({"bucket": "gs://bucket-of-the-team"}, ("bucketName", "forceDestroy")),
+    ({"rayCluster": "shared"}, OF_A_TRAINING),
+    *((capacity, OF_NODES) for capacity in (RESERVED, FROM_A_LIST, {"capacity.type": "spot"})),
+    ({"nodes": "1"}, ("launcher", "transport")),
+    ({"tries": "1"}, ("stopExitCodes",)),
+]
+
+
+def parameters() -> Iterator[Any]:
+    for stack in plans.STACKS:
+        known = plans.keys_of_stack(stack)
+        for context, keys in BESIDE:
+            for key in keys:
+                if known >= {*context, key}:
+                    case = (stack, next(iter(context)), key)
+                    marks = [] if case == ("tpu-maxtext", "imageUri", "registry") else [pytest.mark.slow]
+                    name = "-".join((stack, *context.values(), key))[:90]
+                    yield pytest.param(stack, context, key, marks=marks, id=name)
+
+
+@pytest.mark.parametrize(("stack", "context", "key"), [*parameters()])
+def test_a_key_beside_another_is_refused_or_does_something(
+    stack: str, context: dict[str, str], key: str
+) -> None:
+    before = {**needed(stack, key), **context}
+    accepted = []
+    with suppress(SettingsError):
+        stands = of_stack(stack, before)
+        for value in values_for(stack, key, context):
+            if of_stack(stack, {**before, key: value}) != stands:
+                accepted.append({**before, key: value})
+    if accepted:
+        without = program(stack, tuple(before.items()))
+        different = (program(stack, tuple(after.items())) != without for after in accepted)
+        assert any(different), f"{key} of {stack} does nothing beside {context}"
