@@ -3,6 +3,7 @@
 What happens was announced, and afterwards neither a preview nor a refresh finds anything.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
@@ -17,24 +18,41 @@ from rehearsal.fakes import finished_run
 from rehearsal.fakes.cloud import BUCKET, CLUSTER
 from rehearsal.session import Rehearsal
 from stacks.settings.model import keys_of
+from stacks.settings.reader import SettingsError
 from tests import plans
+from tests.stacks.configuration import of_stack
 from tests.stacks.served_runs import run_in
-from tests.stacks.test_every_key_works import CHANGES, needed, values_for
+from tests.stacks.test_every_key_works import CHANGES, FROM_A_LIST, IN_A_SUBNET, needed, values_for
 
 # Steps of a replacement, as an `up` reports them.
 REPLACEMENTS: Final = ("create-replacement", "delete-replaced", "replace")
-LIST: Final = '["flexStart", "spot"]'
+NODES: Final = {"accounts.nodes": "nodes-1@project-1.iam.gserviceaccount.com"}
+KEY: Final = {"kmsKey": "projects/keys/locations/us-central1/keyRings/llm/cryptoKeys/mine"}
+ON_SPOT_FIRST: Final = {"capacity.type": '["spot", "onDemand"]'}
 # Settings of a stack that is up, and those that change beside them.
 MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
     ({"registry": "own"}, "kmsKey"),
     ({"registry": "own"}, "gcp:region"),
     ({"registry": "own"}, "gcp:project"),
-    ({"accounts.nodes": "nodes-1@project-1.iam.gserviceaccount.com"}, "holdUpgrades"),
-    ({"accounts.nodes": "nodes-1@project-1.iam.gserviceaccount.com"}, "kmsKey"),
-    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "registry"),
-    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "kmsKey"),
-    ({"capacity.type": LIST, "capacity.zone": "us-central1-b"}, "kmsKey"),
-    ({"capacity.type": LIST, "capacity.zone": "us-central1-b"}, "registry"),
+    ({"registry": "own"}, "accounts.nodes"),
+    (NODES, "holdUpgrades"),
+    (NODES, "kmsKey"),
+    (NODES, "gcp:region"),
+    (NODES, "subnet"),
+    (KEY, "gcp:region"),
+    (IN_A_SUBNET, "registry"),
+    (IN_A_SUBNET, "kmsKey"),
+    (IN_A_SUBNET, "gcp:region"),
+    (IN_A_SUBNET, "capacity.type"),
+    (IN_A_SUBNET, "serve"),
+    (FROM_A_LIST, "kmsKey"),
+    (FROM_A_LIST, "registry"),
+    (FROM_A_LIST, "accounts.nodes"),
+    (ON_SPOT_FIRST, "gcp:region"),
+    ({"serve": "hub"}, "gcp:region"),
+    ({"serve": "hub"}, "accounts.nodes"),
+    ({"serve": "hub"}, "capacity.type"),
+    ({"serve": "run"}, "accounts.serve"),
     ({"serve": "hub"}, "kmsKey"),
     ({"serve": "hub"}, "registry"),
     ({"alertEmail": "somebody@example.com"}, "kmsKey"),
@@ -42,7 +60,7 @@ MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
     ({"controlPlane": "private", "authorizedNetworks": "10.1.0.0/24"}, "egress"),
     ({"ownNetwork.pods": "100.64.0.0/14"}, "clusterName"),
     ({"registry": "own"}, "hfToken"),
-    ({"subnet": "shared", "network": "corp", "podsRange": "pods", "servicesRange": "services"}, "egress"),
+    (IN_A_SUBNET, "egress"),
 ]
 # Settings of the build, which a stack with `imageUri` does not have.
 OF_THE_BUILD: Final = (
@@ -131,11 +149,23 @@ def changes(
     before = {**standing, **needed(stack, key), **context}
     # A bucket of somebody else is never destroyed.
     after = {name: value for name, value in before.items() if (name, key) != ("forceDestroy", "bucket")}
-    for value in values_for(stack, key, context):
-        yield before, {**after, key: value}
+    moves = key == "gcp:region" and "kmsKey" in context
+    for value in values_for(stack, key, {} if moves else context):
+        # A key is in the region of its stack.
+        moved = {"kmsKey": re.sub(r"(?<=/locations/)[^/]+", value, context["kmsKey"])} if moves else {}
+        yield before, {**after, **moved, key: value}
     if key in CHANGES:
         old, new = CHANGES[key]
         yield {**before, **old}, {**before, **new}
+
+
+def is_valid(stack: str, settings: Mapping[str, str]) -> bool:
+    """Whether a stack takes these settings, beside those of its file."""
+    try:
+        of_stack(stack, settings)
+    except SettingsError:
+        return False
+    return True
 
 
 def parameters() -> Iterator[Any]:
@@ -143,7 +173,7 @@ def parameters() -> Iterator[Any]:
         keys = keys_of(stacks.scenario_modules()[stack].Settings)
         alone = [({}, key) for key in sorted(keys.keys() - {"scenario"})]
         for context, key in (*alone, *MEETINGS):
-            if keys.keys() >= {*context, key}:
+            if keys.keys() >= {*context, key} and is_valid(stack, context):
                 case = (stack, next(iter(context), ""), key)
                 marks = [] if case in QUICK else [pytest.mark.slow]
                 yield pytest.param(stack, context, key, marks=marks, id="-".join(filter(None, case)))
