@@ -246,8 +246,8 @@ class Cluster(Component[ClusterArgs]):
                 member=member,
                 opts=pulumi.ResourceOptions(
                     parent=self,
-                    # Of an account that exists, the stack's build, another stack or a person may have given
-                    # the same right. At Google that is one binding, and Artifact Registry takes no condition.
+                    # The stack's build, another stack or a person may have given an account that exists the
+                    # same right. At Google that is one binding, and Artifact Registry takes no condition.
                     retain_on_delete=bool(args.node_account),
                 ),
             )

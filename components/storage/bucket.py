@@ -123,8 +123,8 @@ class Storage(Component[A]):
         Names of objects can be listed in the whole bucket, because no condition bounds a list. Metadata of
         the bucket comes with it.
 
-        A member, a role and a condition are one binding at Google, whoever declares it: the first that
-        deletes it deletes it for all. One account may train and serve, in several stacks with one bucket. So
+        A member, a role and a condition are one binding at Google. If two resources declare it, the first
+        deletion takes it from both. One account may train and serve, in several stacks with one bucket. So
         the title of every condition names the user and the stack.
         """
         bindings: Mapping[str, _Role] = {**roles, "metadata": (_METADATA_ROLE, self._everywhere())}

@@ -36,21 +36,23 @@ BESIDE: Final[list[tuple[dict[str, str], tuple[str, ...]]]] = [
 ]
 
 # Keys that a stack file keeps while another value of `serve` is tried. docs/settings.md says so at the key.
-DOCUMENTED: Final = {("l4-kueue", "serve", "servingModel")}
+DOCUMENTED: Final = [("l4-kueue", {"serve": "run"}, "servingModel")]
+
+
+def cases() -> Iterator[tuple[str, dict[str, str], str]]:
+    for stack in plans.STACKS:
+        for context, keys in BESIDE:
+            for key in keys:
+                documented = (stack, context, key) in DOCUMENTED
+                if plans.keys_of_stack(stack) >= {*context, key} and not documented:
+                    yield stack, context, key
 
 
 def parameters() -> Iterator[Any]:
-    for stack in plans.STACKS:
-        known = plans.keys_of_stack(stack)
-        for context, keys in BESIDE:
-            for key in keys:
-                if known >= {*context, key}:
-                    case = (stack, next(iter(context)), key)
-                    if case in DOCUMENTED and context == {"serve": "run"}:
-                        continue
-                    marks = [] if case == ("tpu-maxtext", "imageUri", "registry") else [pytest.mark.slow]
-                    name = "-".join((stack, *context.values(), key))[:90]
-                    yield pytest.param(stack, context, key, marks=marks, id=name)
+    for stack, context, key in cases():
+        is_quick = (stack, key, "imageUri" in context) == ("tpu-maxtext", "registry", True)
+        name = "-".join((stack, *context.values(), key))
+        yield pytest.param(stack, context, key, marks=[] if is_quick else [pytest.mark.slow], id=name[-90:])
 
 
 @pytest.mark.parametrize(("stack", "context", "key"), [*parameters()])

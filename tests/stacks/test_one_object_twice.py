@@ -63,7 +63,7 @@ def lost(state: dict[str, Any]) -> set[tuple[str, str]]:
 
 @cache
 def state(stack: str) -> dict[str, Any]:
-    """A stack whose account, bucket and mirror are those of others too."""
+    """The state of a stack that shares its account, its bucket and its mirror with others."""
     with Rehearsal(stack, one_account(stack, SHARED)) as rehearsal:
         rehearsal.up()
         return rehearsal.state()
