@@ -81,6 +81,15 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"chosen": [*ASKED, GOOD], "rejected": [{"role": "user", "content": "Why?"}, BAD]},
         pairs.DIFFERENT,
     ),
+    "OpenAI's, with tools": (
+        {"messages": "input", "reply": "preferred_output", "rejected": "non_preferred_output"},
+        {
+            "input": {"messages": ASKED, "tools": [{"type": "function"}]},
+            "preferred_output": [GOOD],
+            "non_preferred_output": [BAD],
+        },
+        "input has messages and tools",
+    ),
     "whole conversations as replies": (
         TEXTS,
         {"prompt": "?", "chosen": [GOOD, *ASKED, GOOD], "rejected": [BAD]},

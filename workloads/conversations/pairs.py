@@ -50,6 +50,12 @@ def _before(columns: Columns, row: Mapping[str, Any]) -> list[Turn]:
     turns = row.get(columns.messages)
     if isinstance(turns, dict):
         # OpenAI's form of preferences.
+        if turns.get("tools"):
+            raise RowError(
+                "their tools are beside the messages, in one column",
+                f"{columns.messages} has messages and tools: with a function in data.rows, put them into two "
+                "columns, and write tools: COLUMN",
+            )
         turns = turns.get("messages")
     if isinstance(turns, str):
         try:
