@@ -244,6 +244,7 @@ def test_a_row_that_does_not_fit_is_left_out_rather_than_cut_and_counted(
     tokenizer = load_processor(recipe.model.name, pictures=False)
     rows, _ = load_conversations(recipe.data, 42)
     whole = to_tokens(rows, tokenizer, None)
+    capsys.readouterr()
     limit = sorted(len(ids) for ids in whole["input_ids"])[-3]
     fitting = to_tokens(rows, tokenizer, limit)
     assert list(fitting["input_ids"]) == [ids for ids in whole["input_ids"] if len(ids) <= limit]
