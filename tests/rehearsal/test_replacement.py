@@ -99,6 +99,8 @@ CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]] 
     (NODE_POOL, pool(oauthScopes=["a"]), {}, [], []),
     (NODE_POOL, pool(spot=True, machineType="a"), pool(machineType="a"), [], ["nodeConfig"]),
     (CLUSTER, ranges(clusterSecondaryRangeName="a"), {}, [], []),
+    # The objects of a cluster stay under the key. docs/in-a-company.md says what to do before it goes.
+    (CLUSTER, {"databaseEncryption": {"state": "ENCRYPTED", "keyName": "k"}}, {}, [], []),
     (CLUSTER, {}, ranges(clusterSecondaryRangeName="a"), [], ["ipAllocationPolicy"]),
     (CLUSTER, ranges(stackType="IPV4"), ranges(stackType="IPV4_IPV6"), ["ipAllocationPolicy"], []),
     (CLUSTER, {"addonsConfig": {"rayOperatorConfigs": [{"enabled": True}]}}, {}, [], []),

@@ -139,6 +139,22 @@ def test_a_pod_connects_outside_its_namespace_only_as_the_policy_for_egress_says
                 assert inside or {port["port"] for port in rule["ports"]} <= {53, 80, 443, 987, 988, 8080}
 
 
+def test_pods_reach_every_port_of_the_metadata_server(standing: Plan) -> None:
+    rules = [
+        rule
+        for policy in plans.of_type(standing, ":NetworkPolicy")
+        for rule in policy.inputs["spec"].get("egress", ())
+    ]
+    ports: dict[str, set[int]] = {}
+    for rule in rules:
+        for peer in rule.get("to", ()):
+            for port in rule.get("ports", ()):
+                ports.setdefault(peer.get("ipBlock", {}).get("cidr", ""), set()).add(port["port"])
+    if ports:
+        assert ports["169.254.169.254/32"] == {53, 80, 8080}
+        assert ports["169.254.169.252/32"] == {987, 988}
+
+
 def check_peers(rule: dict[str, Any], namespace: str) -> None:
     """Fails if a rule for ingress lets everybody in."""
     assert rule["from"], f"{namespace} lets everybody in"
