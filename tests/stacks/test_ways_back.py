@@ -52,7 +52,7 @@ MEETINGS: Final[list[tuple[dict[str, str], str]]] = [
     ({"serve": "hub"}, "gcp:region"),
     ({"serve": "hub"}, "accounts.nodes"),
     ({"serve": "hub"}, "capacity.type"),
-    ({"serve": "run"}, "accounts.serve"),
+    ({"accounts.finetune": NODES["accounts.nodes"]}, "accounts.serve"),
     ({"serve": "hub"}, "kmsKey"),
     ({"serve": "hub"}, "registry"),
     ({"alertEmail": "somebody@example.com"}, "kmsKey"),
