@@ -16,7 +16,10 @@ def pod(topology: str = "4x4", cluster: str = "llama-x7", **labels: str) -> dict
     return {
         "metadata": {"namespace": "llm", "uid": "1", "labels": {**own, **labels}},
         "spec": {
-            "nodeSelector": {"cloud.google.com/gke-tpu-topology": topology},
+            "nodeSelector": {
+                "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
+                "cloud.google.com/gke-tpu-topology": topology,
+            },
             "containers": [{"name": "sidecar"}, container],
         },
     }
@@ -95,3 +98,9 @@ def test_the_hosts_are_found_by_these_names(service: str) -> None:
     )
     assert address == "10.8.0.2"
     assert ("tpu-0-1.llama-x7-headless" in names.split()) == (service == "llama-x7-headless")
+
+
+def test_a_server_on_chips_is_none_of_ray_s() -> None:
+    tree = pod("1x1")
+    tree["metadata"]["labels"] = {"app": "serving"}
+    assert admitted(tree, []) is tree
