@@ -17,6 +17,12 @@ def test_what_trainers_write_is_read(levels: int) -> None:
     assert parse('{"a": [1, 2.5, true, null, "\\u00e9"]}') == {"a": [1, 2.5, True, None, "é"]}
 
 
+def test_a_text_of_any_size_is_refused_before_it_is_parsed() -> None:
+    assert parse(" " * (2**23 - 2) + "{}") == {}
+    with pytest.raises(ValueError, match="more than 8 MiB"):
+        parse(" " * (2**23 - 1) + "{}")
+
+
 def test_numbers_that_are_none_are_left_to_the_reader() -> None:
     assert math.isnan(parse("NaN")) and math.isinf(parse("1e999"))
 
