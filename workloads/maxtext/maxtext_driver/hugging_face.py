@@ -59,7 +59,13 @@ def _downloaded(recipe: Recipe, *files: str) -> str:
 
 def _arguments(recipe: Recipe, **settings: Any) -> list[str]:
     """The arguments of a converter: the recipe's settings, divided over all devices of this process."""
-    on_cpu = {"hardware": "cpu", "attention": "dot_product", "skip_jax_distributed_system": True}
+    on_cpu = {
+        "hardware": "cpu",
+        "attention": "dot_product",
+        "skip_jax_distributed_system": True,
+        # Otherwise MaxText would store the position in rows, which a conversion does not read.
+        "dataset_type": "synthetic",
+    }
     divided = {key: 1 for key in recipe.maxtext if key.startswith(("ici_", "dcn_"))}
     arguments = maxtext_arguments(recipe, **{**on_cpu, **divided, "ici_fsdp_parallelism": -1, **settings})
     # The converter reads the model's name with its quotes.
