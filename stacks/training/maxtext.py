@@ -53,13 +53,14 @@ class MaxTextTraining(ConfigModel):
         str | None,
         Hint(
             values="Parquet files such as hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's "
-            f"bucket {BUCKET_MOUNT}/FOLDER/*.parquet"
+            f"bucket {BUCKET_MOUNT}/FOLDER/*.parquet, and for conversations also *.jsonl"
         ),
     ] = Field(
         None,
-        pattern=rf"^(hf://datasets/[\w.-]+/[\w.-]+(@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.parquet$",
-        description="Parquet files with a column `text` that replace the recipe's data. They are on the "
-        "Hugging Face Hub (NAME@REVISION, or the newest when the run begins) or in the stack's bucket.",
+        pattern=rf"^(hf://datasets/[\w.-]+/[\w.-]+(@[\w.-]+)?|{BUCKET_MOUNT})(/[\w.*-]+)*/[\w.*-]+\.(parquet|jsonl)$",
+        description="Files that replace the recipe's data: Parquet with a column `text`, or for a recipe of "
+        "conversations Parquet or JSON lines with its column, such as `messages`. They are on the Hugging "
+        "Face Hub (NAME@REVISION, or the newest when the run begins) or in the stack's bucket.",
     )
     hf_token: Annotated[HubToken | None, HUB_TOKEN] = Field(
         None, description="Hugging Face read token, for a gated data set or model."
@@ -76,17 +77,27 @@ class MaxTextTraining(ConfigModel):
     @cached_property
     def trained_recipe(self) -> Any:
         """The recipe with the values of this stack in place, its data set among them."""
-        data = {
+        own = self._own_data(self.dataset) if self.dataset else {}
+        return read_recipe(load_recipe, self.recipe, {**own, **self.recipe_set})
+
+    def _own_data(self, dataset: str) -> dict[str, str]:
+        """Values of the recipe for the stack's data set."""
+        if self._is_of_conversations:
+            # Their tokenizer comes with the weights. The recipe's own rows say nothing of a loss on these.
+            return {"grain_train_files": dataset, "grain_eval_files": "''"}
+        return {
             # With Grain a resumed run continues with the next row.
             "dataset_type": "grain",
             "grain_file_type": "parquet",
-            "grain_train_files": self.dataset or "",
+            "grain_train_files": dataset,
             # Llama 3's tokenizer from MaxText's package: Meta's repository on the Hub is gated.
             "tokenizer_type": "tiktoken",
             "tokenizer_path": "tokenizer_llama3.tiktoken",
         }
-        own = data if self.dataset else {}
-        return read_recipe(load_recipe, self.recipe, {**own, **self.recipe_set})
+
+    @property
+    def _is_of_conversations(self) -> bool:
+        return read_recipe(load_recipe, self.recipe, self.recipe_set).of_conversations
 
     @property
     def recipe_file(self) -> dict[str, str]:
@@ -107,6 +118,14 @@ class MaxTextTraining(ConfigModel):
     def run_arguments(self) -> list[str]:
         """The driver's arguments for its limits."""
         return limits(self.max_run_hours, self.idle_minutes)
+
+    @rule("dataset")
+    def _lines_are_conversations(self) -> None:
+        if (self.dataset or "").endswith(".jsonl") and not self._is_of_conversations:
+            raise ValueError(
+                f"the recipe {self.recipe} reads texts from Parquet; write the rows as Parquet, or choose "
+                "a recipe of conversations, such as llama31-8b-chat"
+            )
 
     @rule("recipe")
     def _recipe_is_one(self) -> None:

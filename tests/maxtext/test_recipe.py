@@ -37,6 +37,12 @@ def test_a_recipe_adds_to_what_it_extends_and_replaces_what_it_repeats(tmp_path:
     assert recipe.libtpu_flags == ("--a=1", "--b=2", "--c=2")
 
 
+def test_a_recipe_takes_a_setting_away_from_what_it_extends(tmp_path: Path) -> None:
+    base = write(tmp_path, GOOD + "  dtype: float32\n", "base.yaml")
+    path = write(tmp_path, f"extends: {base}\nmaxtext: {{dtype: null}}\n")
+    assert load_recipe(path).maxtext == {"model_name": "llama3-8b", "steps": 100}
+
+
 def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path: Path) -> None:
     recipe = load_recipe(write(tmp_path, GOOD), ["steps=3", "learning_rate=1.0e-4", "dtype=a/b"])
     assert recipe.maxtext == {"model_name": "llama3-8b", "steps": 3, "learning_rate": 1e-4, "dtype": "a/b"}
@@ -57,10 +63,14 @@ def test_a_setting_on_the_command_line_takes_the_place_of_the_recipe_s(tmp_path:
         (GOOD + "  hf_path: me/rows\n", "hf_path is read at any commit"),
         (GOOD + "  lora: {enable_lora: true}\n", "lora trains nothing"),
         (GOOD + "  use_dpo: true\n", "use_dpo is of another program"),
-        (
-            GOOD + "  use_sft: true\n  add_bos: false\n  dataset_type: grain\n",
-            "wrong rows without add_eos: false, sft_train_on_completion_only: true, use_tunix_",
-        ),
+        (GOOD + "  use_sft: true\n", "use_sft needs dataset_type: grain"),
+        (GOOD + "  use_sft: true\n", "use_sft needs grain_train_files, the files with the conversations"),
+        (GOOD + "  use_sft: true\n", "use_sft needs load_parameters_path: hf://ORGANIZATION/NAME"),
+        (GOOD + "  use_sft: true\n", "use_sft needs max_target_length"),
+        (GOOD + "  use_sft: true\n  num_epoch: 2\n", "num_epoch and steps both say how long use_sft trains"),
+        (GOOD + "  use_sft: true\n  train_data_columns: []\n", "must be the column of the conversations"),
+        (GOOD + "  use_sft: true\n  packing: false\n", "packing is of MaxText's own rows, and use_sft has"),
+        (GOOD + "  use_tunix_gradient_accumulation: true\n", "use_tunix_gradient_accumulation is of another"),
         (GOOD + "  max_num_seqs: 3\n", "max_num_seqs is of serving"),
         (GOOD + "  load_parameters_path: hf://model\n", "takes from the Hub as hf://ORGANIZATION/NAME"),
         (GOOD + "  tokenizer_path: hf://me/model\n", "as hf://datasets/ORGANIZATION/NAME/FILES"),

@@ -17,13 +17,7 @@ from tests.maxtext import tiny
 WORDS = ["the cat sat on a mat"] * 40
 
 
-CONVERSATIONS = {
-    "use_sft": True,
-    "sft_train_on_completion_only": True,
-    "add_bos": False,
-    "add_eos": False,
-    "use_tunix_gradient_accumulation": False,
-}
+CONVERSATIONS = {"use_sft": True, "load_parameters_path": "hf://me/model"}
 
 
 def write(folder: Path, *tables: dict[str, Any]) -> None:
@@ -111,7 +105,7 @@ def test_a_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
         ([{"text": [[1, 2], [3]]}], {"tokenize_train_data": False}),
         (
             [{"messages": [[{"role": "user", "content": "q"}]]}],
-            {**CONVERSATIONS, "train_data_columns": ["messages"]},
+            CONVERSATIONS,
         ),
         ([], {"dataset_type": "synthetic"}),
     ],

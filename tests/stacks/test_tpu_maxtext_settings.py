@@ -1,8 +1,12 @@
 """What the settings of tpu-maxtext decide about its slice, its data and its token."""
 
+import subprocess
+import sys
+
 import pytest
 
 from components.cluster.capacity import CapacityType
+from engine.project import ROOT
 from tests.stacks.configuration import TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
@@ -46,6 +50,28 @@ def test_parquet_files_take_the_place_of_the_recipes_data(files: str) -> None:
     settings = load({**TPU_MAXTEXT, "llm-stacks:dataset": files})
     assert settings.training.trained_recipe.maxtext["grain_train_files"] == files
     assert settings.training.trained_recipe.maxtext["dataset_type"] == "grain"
+
+
+def test_conversations_take_the_place_of_those_of_a_recipe_and_its_evaluation_goes() -> None:
+    """The tokenizer is the one of the weights."""
+    chat = {**TPU_MAXTEXT, "llm-stacks:recipe": "llama31-8b-chat"}
+    files = {"llm-stacks:dataset": "/data/mine/*.jsonl"}
+    recipe = load({**chat, **files}).training.trained_recipe
+    assert (recipe.maxtext["grain_train_files"], recipe.maxtext["grain_eval_files"]) == (
+        "/data/mine/*.jsonl",
+        "",
+    )
+    assert "tokenizer_path" not in recipe.maxtext
+    assert "reads texts from Parquet" in problems({**TPU_MAXTEXT, **files})[0]
+
+
+def test_the_program_reads_recipes_without_the_driver_on_its_path() -> None:
+    """pytest has the driver on its path, and the program only the folder above it."""
+    code = "from stacks.training.maxtext import load_recipe as load; print(load('llama3-8b').steps)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "100\n"
 
 
 def test_a_token_is_a_secret_also_where_it_is_optional() -> None:

@@ -85,6 +85,9 @@ def check_configuration(recipe: Recipe, chips: int | None, accelerator: str = "T
             config = pyconfig.initialize(arguments)
     except (Exception, SystemExit) as error:
         raise InputError(f"{release} does not take this recipe: {_reason(error)}") from error
+    if recipe.of_conversations:
+        # The driver makes their tokens, with the tokenizer of the weights.
+        return config
     tokenizer = str(config.tokenizer_path)
     if config.dataset_type != "synthetic" and re.fullmatch(r"[\w.-]+/[\w.-]+", tokenizer):
         raise InputError(

@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -9,15 +10,25 @@ from huggingface_hub import snapshot_download
 from maxtext.checkpoint_conversion import to_huggingface, to_maxtext
 from maxtext.checkpoint_conversion.utils.hf_model_configs import HF_MODEL_CONFIGS
 from maxtext.configs import pyconfig
-from transformers import AutoConfig
+from transformers import AutoConfig, AutoTokenizer
 
+from conversations.thinking import settle
+from maxtext_driver import conversation_rows
 from maxtext_driver.configuration import maxtext_arguments
 from maxtext_driver.recipe import WEIGHTS, Recipe
 from maxtext_driver.run_folder import RunFolder
 from shared.errors import InputError
 from shared.files import differences
 from shared.hub import read
-from shared.model_files import UNWANTED, WANTED
+from shared.model_files import DESCRIPTIONS, FROM_DISK, UNWANTED, WANTED
+
+
+def make_rows(recipe: Recipe, run: RunFolder) -> None:
+    """Make the packed tokens of a run's conversations, with the tokenizer of its weights.
+
+    Raises InputError when rows cannot be read or trained.
+    """
+    conversation_rows.make_rows(recipe, run, Path(_downloaded(recipe, *DESCRIPTIONS)))
 
 
 def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
@@ -36,14 +47,25 @@ def fetch_weights(recipe: Recipe, run: RunFolder) -> None:
 
 def export(recipe: Recipe, run: RunFolder) -> None:
     """Write the result in the form that transformers loads, with the tokenizer of the published weights."""
-    tokenizer = _downloaded(recipe, "config.json", "*token*")
+    tokenizer = _downloaded(recipe, *DESCRIPTIONS)
     flags.FLAGS(["", "--override_model_architecture", f"--hf_model_path={tokenizer}"])
     checkpoint = run.path / "checkpoints" / str(run.steps_saved() - 1) / "items"
     part = run.exported.with_suffix(".part")
     shutil.rmtree(part, ignore_errors=True)
     where = {WEIGHTS: str(checkpoint), "base_output_directory": str(part), "run_name": run.name}
     to_huggingface.main(_arguments(recipe, **where))
+    if recipe.of_conversations:
+        _describe(part, Path(tokenizer), conversation_rows.thinks(run))
     part.rename(run.exported)
+
+
+def _describe(exported: Path, published: Path, thinks: bool) -> None:
+    """Have the result of conversations ask as its rows answer, and stop where the published model stops."""
+    tokenizer: Any = AutoTokenizer.from_pretrained(published, **FROM_DISK)
+    if settle(tokenizer, thinks):
+        tokenizer.save_pretrained(exported)
+    if (stops := published / "generation_config.json").exists():
+        shutil.copy(stops, exported)
 
 
 def _downloaded(recipe: Recipe, *files: str) -> str:

@@ -11,11 +11,12 @@ def print_plan(recipe: Recipe, chips: int | None, accelerator: str) -> None:
     """
     config = check_configuration(recipe, chips, accelerator)
     settings, sequences = recipe.maxtext, config.global_batch_size_to_train_on
+    steps = f"{config.steps}" if "steps" in settings else f"of {recipe.epochs} rounds of the rows"
     place = f"{chips} chips" if chips else "one process on CPU"
     for line in (
         f"model   {settings['model_name']}, data {settings.get('dataset_type', 'synthetic')}",
         f"batch   {sequences} sequences of {config.max_target_length} tokens on {place}",
-        f"steps   {config.steps}, each of {sequences * config.max_target_length:,} tokens and "
+        f"steps   {steps}, each of {sequences * config.max_target_length:,} tokens and "
         f"{tflops_per_chip(config):,.1f} TFLOP per chip",
         f"libtpu  {' '.join(recipe.libtpu_flags) or 'no flags'}",
     ):

@@ -11,6 +11,7 @@ from ray.train import TrainingFailedError
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
 
+from maxtext_driver.conversation_rows import RECORD, with_steps
 from maxtext_driver.recipe import Recipe
 from maxtext_driver.rows import check_rows
 from maxtext_driver.run_folder import STOP, Placement, RunFolder
@@ -47,8 +48,11 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
     (run.path / STOP).unlink(missing_ok=True)
     # After ray.init, whose own handler ends the process.
     signal.signal(signal.SIGTERM, lambda *_: run.write_text(STOP, ""))
+    if recipe.of_conversations and not run.read_text(RECORD):
+        _on_a_host(recipe, run, "make_rows")
+    recipe = with_steps(recipe, run, placement.chips)
     if recipe.weights and not (run.steps_saved() or (run.weights / "0").exists()):
-        _convert(recipe, run)
+        _on_a_host(recipe, run, "fetch_weights")
     saved = -1
     while not (run.finished() or run.told_to_stop() or TimeLimit(run, limits).reached()):
         if saved == (saved := run.steps_saved()):
@@ -62,7 +66,7 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
     if not run.finished():
         return _limit_reached(run, limits)
     if to_export:
-        _convert(recipe, run)
+        _on_a_host(recipe, run, "export")
     print(f"run {run.name} is finished: {run.path}", flush=True)
     return Exit.FINISHED
 
@@ -80,21 +84,21 @@ def _train(run: RunFolder, trainer: JaxTrainer) -> None:
         raise PassingError(f"run {run.name} failed: {cause(failure)}")
 
 
-def _convert(recipe: Recipe, run: RunFolder) -> None:
-    """Convert published weights before a run, or its result after it, on CPUs of a host with its memory."""
+def _on_a_host(recipe: Recipe, run: RunFolder, action: str) -> None:
+    """Call a function of the module hugging_face on CPUs of a host, which has the memory for it."""
     environment = _environment(recipe, Placement(workers=1))
     # A weight is stored in as many pieces as there are devices. A host reads some, and an export has all.
     devices = 1 if run.finished() else 16
     environment["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={devices}"
 
     @ray.remote(max_retries=0, runtime_env={"env_vars": environment})
-    def convert() -> None:
+    def call() -> None:
         from maxtext_driver import hugging_face
 
-        (hugging_face.export if run.finished() else hugging_face.fetch_weights)(recipe, run)
+        getattr(hugging_face, action)(recipe, run)
 
     try:
-        ray.get(convert.remote())
+        ray.get(call.remote())
     except RayTaskError as error:
         raise error.cause from None
 
@@ -126,6 +130,7 @@ def _trainer(
 def _ended(recipe: Recipe, run: RunFolder, placement: Placement, limits: Limits) -> int | None:
     """Claim the run. Returns the exit code of a run that does not train any more, else None."""
     run.claim(recipe, placement)
+    recipe = with_steps(recipe, run, placement.chips)
     if not run.finished() and run.steps_saved() >= recipe.steps:
         # A worker was lost between the last checkpoint and the marker.
         run.finish(recipe.steps)

@@ -3,8 +3,8 @@
 Nothing heavy is imported here. The module `configuration` asks MaxText whether it knows a setting.
 """
 
-import json
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from shared.recipe_file import RecipeError, checked, find, load, parsed
 
 # By its place, since stacks read recipes, too, and know this package by another name than containers.
-from .refused_settings import REFUSED
+from .refused_settings import NOT_FOR_CONVERSATIONS, REFUSED
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -27,14 +27,6 @@ DRIVER_SETTINGS = frozenset(
         *("run_name", "skip_jax_distributed_system"),
     }
 )
-# What makes the rows of conversations right. MaxText's defaults put tokens between question and reply.
-_CONVERSATIONS = {
-    "add_bos": False,
-    "add_eos": False,
-    "dataset_type": "grain",
-    "sft_train_on_completion_only": True,
-    "use_tunix_gradient_accumulation": False,
-}
 # The setting that may name published weights on the Hub. All others name data sets.
 WEIGHTS = "load_parameters_path"
 # How a setting names a source on the Hub: its kind, its name, and perhaps a revision.
@@ -44,8 +36,11 @@ ON_THE_HUB = defaultdict(lambda: DATA_SET, {WEIGHTS: re.compile(f"^(hf://)(?!dat
 
 
 # The settings with files of rows, and those with the columns that are read of them. The default is MaxText's.
-_COLUMNS_OF = {"grain_train_files": "train_data_columns", "grain_eval_files": "eval_data_columns"}
+TRAINED = "grain_train_files"
+_COLUMNS_OF = {TRAINED: "train_data_columns", "grain_eval_files": "eval_data_columns"}
 _DEFAULT_COLUMNS = ["text"]
+# The columns of conversations, unless a recipe names others.
+_CONVERSATIONS = ["messages"]
 
 
 class Source(NamedTuple):
@@ -84,7 +79,8 @@ class Recipe(BaseModel):
 
     extends: str | None = Field(
         None,
-        description="A recipe, by name or path, whose settings and flags these are added to, or replace.",
+        description="A recipe, by name or path, whose settings and flags these are added to, or replace. "
+        "A setting that is null here is left out.",
     )
     maxtext: dict[str, Any] = Field(
         {},
@@ -109,8 +105,28 @@ class Recipe(BaseModel):
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the whole run."""
-        return self.maxtext["steps"]
+        """Optimizer steps of the whole run. Far too many while the rows that decide them are not made."""
+        return self.maxtext.get("steps", sys.maxsize)
+
+    @property
+    def of_conversations(self) -> bool:
+        """Whether replies of conversations are trained, and not all tokens of texts."""
+        return bool(self.maxtext.get("use_sft"))
+
+    @property
+    def conversation_columns(self) -> list[str]:
+        """The column of the conversations, and perhaps the one of their tools."""
+        return [*self.maxtext.get("train_data_columns", _CONVERSATIONS)]
+
+    @property
+    def epochs(self) -> int:
+        """How often a run sees its rows, unless its steps say it."""
+        return self.maxtext.get("num_epoch", 1)
+
+    def batch_of(self, chips: int) -> int:
+        """Sequences of an optimizer step on so many chips. The defaults are MaxText's."""
+        rows = self.maxtext.get("per_device_batch_size", 12)
+        return int(rows * chips) * self.maxtext.get("gradient_accumulation_steps", 1)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -138,18 +154,24 @@ class Recipe(BaseModel):
         """The files that MaxText's pipeline grain reads."""
         if self.maxtext.get("dataset_type") != "grain":
             return
-        for key, columns_key in _COLUMNS_OF.items():
-            wanted = self.maxtext.get(columns_key) or _DEFAULT_COLUMNS
+        for key, of_texts in _COLUMNS_OF.items():
+            columns_key = _COLUMNS_OF[TRAINED] if self.of_conversations else of_texts
+            default = _CONVERSATIONS if self.of_conversations else _DEFAULT_COLUMNS
+            wanted = self.maxtext.get(columns_key) or default
             columns = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-            if self.maxtext.get("grain_file_type") != "parquet":
-                columns = ()
             # A mixture has patterns with weights: a,0.7;b,0.3
             for part in str(self.maxtext.get(key) or "").split(";"):
                 if pattern := part.partition(",")[0].strip():
                     name = DATA_SET.match(pattern)
                     source = self.sources[name[0]] if name else None
                     path = pattern[name.end() + 1 :] if name else pattern
-                    yield RowFiles(key, pattern, columns_key, columns, source, path)
+                    shown = columns if self._are_parquet(pattern) else ()
+                    yield RowFiles(key, pattern, columns_key, shown, source, path)
+
+    def _are_parquet(self, pattern: str) -> bool:
+        if self.of_conversations:
+            return pattern.endswith(".parquet")
+        return self.maxtext.get("grain_file_type") == "parquet"
 
     @property
     def weights(self) -> Source | None:
@@ -206,9 +228,13 @@ def _merged(path: Path, extended_by: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _joined(below: Any, own: Any) -> Any:
-    """Settings or flags on top of others. The pydantic model rejects anything else."""
+    """Settings or flags on top of others. The pydantic model rejects anything else.
+
+    A setting that is null is taken away from those below.
+    """
     if isinstance(below, dict) and isinstance(own, dict):
-        return {**below, **own}
+        gone = {key for key, value in own.items() if value is None and key in below}
+        return {key: value for key, value in {**below, **own}.items() if key not in gone}
     return [*below, *own] if isinstance(below, list) and isinstance(own, list) else own
 
 
@@ -223,12 +249,28 @@ def _setting_problems(settings: dict[str, Any]) -> Iterable[str]:
         elif "hf://" in ON_THE_HUB[key].sub("", str(value)):
             form = "ORGANIZATION/NAME" if key == WEIGHTS else "datasets/ORGANIZATION/NAME/FILES"
             yield f"{key} must name what it takes from the Hub as hf://{form}"
-    yield from (f"{key} is missing" for key in ("model_name", "steps") if key not in settings)
-    if settings.get("use_sft"):
-        missing = [key for key, value in _CONVERSATIONS.items() if settings.get(key) != value]
-        lines = [f"{key}: {json.dumps(_CONVERSATIONS[key])}" for key in missing]
-        if lines:
-            yield f"use_sft trains wrong rows without {', '.join(lines)}"
+    # The number of their rows says how many steps there are.
+    needed = ("model_name",) if settings.get("use_sft") else ("model_name", "steps")
+    yield from (f"{key} is missing" for key in needed if key not in settings)
+    yield from _conversation_problems(settings) if settings.get("use_sft") else ()
     steps = settings.get("steps", 1)
     if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
         yield f"steps must be a whole number greater than 0, not {steps!r}"
+
+
+def _conversation_problems(settings: dict[str, Any]) -> Iterable[str]:
+    """What is wrong with the settings of a training on conversations."""
+    if settings.get("dataset_type") != "grain":
+        yield "use_sft needs dataset_type: grain, which keeps the position in the rows"
+    if not settings.get(TRAINED):
+        yield f"use_sft needs {TRAINED}, the files with the conversations"
+    if not ON_THE_HUB[WEIGHTS].match(str(settings.get(WEIGHTS, ""))):
+        yield f"use_sft needs {WEIGHTS}: hf://ORGANIZATION/NAME, whose tokenizer and chat template it takes"
+    if not settings.get("max_target_length"):
+        yield "use_sft needs max_target_length, the tokens of a sequence, of which a row may fill one"
+    if "steps" in settings and "num_epoch" in settings:
+        yield "num_epoch and steps both say how long use_sft trains: leave one of them out"
+    if len(settings.get("train_data_columns", _CONVERSATIONS)) not in (1, 2):
+        yield "train_data_columns must be the column of the conversations, and perhaps the one of their tools"
+    for key in sorted(NOT_FOR_CONVERSATIONS & settings.keys()):
+        yield f"{key} is of MaxText's own rows, and use_sft has rows of the driver: leave it out"

@@ -94,4 +94,19 @@ REFUSED: Final[Mapping[str, str]] = {
     "an adapter on GPUs (docs/training)",
     "lora_input_adapters_path": SERVING,
     "use_dpo": f"{POST_TRAINING}, or train preferences on GPUs (docs/training)",
+    # The loop would take its whole batch at once.
+    "use_tunix_gradient_accumulation": POST_TRAINING,
 }
+
+# Settings of MaxText's own pipelines. The rows of conversations are the driver's, and read none of them.
+NOT_FOR_CONVERSATIONS: Final = frozenset(
+    {
+        *("add_bos", "add_eos", "chat_template", "chat_template_path", "colocated_python_data_input"),
+        *("eval_data_columns", "eval_per_device_batch_size", "expansion_factor_real_data"),
+        *("formatting_func_kwargs", "formatting_func_path", "generate_padding_batch_eval"),
+        *("grain_packing_type", "grain_shuffle_buffer_size", "grain_train_mixture_config_path"),
+        *("grain_use_elastic_iterator", "grain_worker_count", "grain_worker_count_eval"),
+        *("max_segments_per_seq", "packing", "sft_train_on_completion_only", "tokenize_eval_data"),
+        *("tokenize_train_data", "tokenizer_path", "tokenizer_type", "use_chat_template", "use_truncation"),
+    }
+)

@@ -6,13 +6,11 @@ MaxText ends without a reason where a column is missing, and tries for ever wher
 from functools import partial
 from typing import Any
 
-from maxtext_driver.recipe import Recipe, RowFiles
+from maxtext_driver.recipe import TRAINED, Recipe, RowFiles
 from shared.errors import InputError
 
 # The number of rows that are read of a file.
 FIRST_ROWS = 1000
-# The setting with the files that are trained on.
-TRAINED = "grain_train_files"
 
 
 def check_rows(recipe: Recipe, chips: int) -> None:
@@ -46,7 +44,7 @@ def _check(recipe: Recipe, files: RowFiles, chips: int) -> None:
         return
     # Files of one set differ at its ends, if at all.
     for name in dict.fromkeys((names[0], names[-1])):
-        _check_file(system, name, files, is_text=_is_text(recipe))
+        _check_file(system, name, files, recipe)
     if files.key == TRAINED and _is_text(recipe) and recipe.maxtext.get("use_truncation", True):
         _check_number(system, names, recipe, chips)
 
@@ -56,16 +54,14 @@ def _check_number(system: Any, names: list[str], recipe: Recipe, chips: int) -> 
 
     A row becomes one sequence at most, since MaxText truncates it. Packing makes fewer.
     """
-    settings = recipe.maxtext
-    batch = settings.get("per_device_batch_size", 12) * settings.get("gradient_accumulation_steps", 1) * chips
-    epochs, rows = settings.get("num_epoch", 1), 0
+    batch, epochs, rows = recipe.batch_of(chips), recipe.epochs, 0
     for name in names:
         rows += _number_of_rows(system, name)
         if rows * epochs >= recipe.steps * batch:
             return
     raise InputError(
         f"{rows:,} rows are enough for at most {int(rows * epochs / batch):,} of {recipe.steps:,} steps, "
-        f"which take {batch:,.0f} sequences each: set fewer steps, or a higher num_epoch than {epochs} to "
+        f"which take {batch:,} sequences each: set fewer steps, or a higher num_epoch than {epochs} to "
         "repeat the rows, or name more files"
     )
 
@@ -79,12 +75,10 @@ def _number_of_rows(system: Any, name: str) -> int:
 
 def _is_text(recipe: Recipe) -> bool:
     """Whether rows are texts, and not tokens or conversations."""
-    settings = recipe.maxtext
-    others = settings.get("use_sft") or settings.get("use_dpo")
-    return bool(settings.get("tokenize_train_data", True)) and not others
+    return bool(recipe.maxtext.get("tokenize_train_data", True)) and not recipe.of_conversations
 
 
-def _check_file(system: Any, name: str, files: RowFiles, *, is_text: bool) -> None:
+def _check_file(system: Any, name: str, files: RowFiles, recipe: Recipe) -> None:
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
@@ -104,6 +98,9 @@ def _check_file(system: Any, name: str, files: RowFiles, *, is_text: bool) -> No
     rows = batch.to_pylist() if batch else []
     if not rows:
         raise InputError(f"{name} has no rows; name files with rows")
+    if recipe.of_conversations:
+        return  # All of them are read before the workers start.
+    is_text = _is_text(recipe)
     for number, row in enumerate(rows):
         for column in columns:
             value = row[column]

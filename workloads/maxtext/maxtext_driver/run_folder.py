@@ -7,6 +7,7 @@
 - metrics.jsonl: a line per step, readable while the run goes on
 - ray/: files of Ray Train
 - weights/: published weights in MaxText's form
+- rows/: packed tokens of conversations. rows.json is written last
 - hugging-face/: the result, in the form that transformers loads
 - stop: exists when the driver was told to end and asks the hosts to save
 - time.json: the seconds that the run has trained, see shared/time_limit.py
@@ -24,6 +25,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
+import conversations
 import shared
 from maxtext_driver.recipe import Recipe
 from shared.errors import InputError, one_line
@@ -110,7 +112,8 @@ class RunFolder:
 
         Raises InputError as `shared.record.compare` does.
         """
-        packages = [Path(__file__).parent, Path(shared.__file__).parent]
+        modules = (__file__, conversations.__file__, shared.__file__)
+        packages = [Path(module or "").parent for module in modules]
         wanted = {
             "recipe": recipe.to_dict(),
             "workers": placement.workers,

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
 
     from maxtext_driver.configuration import maxtext_arguments
     from maxtext_driver.hooks import hooked
+    from maxtext_driver.packs import packs_of
 
     # Orbax logs some forty lines about every checkpoint.
     logging.set_verbosity(logging.WARNING)
@@ -86,7 +88,8 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         skip_jax_distributed_system=True,
     )
     log = MetricsLog(run, from_step=saved, exporter=Exporter(run.name)) if limit.counts else None
-    with hooked(run, log, limit):
+    rows = packs_of(run) if recipe.of_conversations else nullcontext()
+    with hooked(run, log, limit), rows:
         try:
             pre_train.main(arguments)
         except RuntimeError as error:
