@@ -283,3 +283,11 @@ def _pod_specs(tree: Any) -> Iterator[dict[str, Any]]:
     if isinstance(tree, list):
         for below in tree:
             yield from _pod_specs(below)
+
+
+def rights_that_stay(rehearsal: Rehearsal) -> set[str]:
+    """Ids of rights that a stack which is up leaves when it is destroyed, because others may need them."""
+    resources = rehearsal.state()["deployment"]["resources"]
+    staying = [resource for resource in resources if resource.get("retainOnDelete")]
+    assert all(resource["type"].endswith("IamMember") for resource in staying)
+    return {resource["id"] for resource in staying}

@@ -19,7 +19,6 @@ UNTESTED = {
     "docs_generator/__main__.py": "writes the pages that the tests compare",
     "engine/__main__.py": "prints what engine/lookup.py finds",
     "workloads/__init__.py": "puts the folder on the path, for all tests that read recipes",
-    "workloads/own/example/train.py": "an example, which tests/pods/test_own.py runs by its stack",
     "workloads/capacity_keeper/__main__.py": "the loop around modules that have tests",
 }
 

@@ -55,6 +55,7 @@ OPTIONAL = (
     "program",
     "accounts",
     "key",
+    "topic",
     "reservation",
     "network",
     "names",

@@ -120,7 +120,8 @@ def test_the_job_finds_every_module_and_its_recipe_alone(plan: Plan) -> None:
     folder = volume["gcs"]["mountOptions"][0].removeprefix("only-dir=")
     shipped = {item.inputs["name"] for item in plans.of_type(plan, ":BucketObject")}
     workloads = ROOT / "workloads"
-    files = [*workloads.glob("finetune/**/*.py"), *workloads.glob("shared/*.py")]
+    packages = ("finetune", "conversations", "shared")
+    files = [file for package in packages for file in workloads.glob(f"{package}/**/*.py")]
     files.append(workloads / "finetune" / "recipes" / "gemma-3-1b-emoji.yaml")
     assert shipped == {f"{folder}/{path.relative_to(workloads).as_posix()}" for path in files}
     assert {"name": "PYTHONPATH", "value": mount["mountPath"]} in container(task(plan))["envs"]

@@ -118,7 +118,6 @@ def test_few_files_of_the_program_know_rdma() -> None:
         "operations/assumptions/assumptions.yaml",
         "rehearsal/control_plane/network_cards.py",
         "stacks/nodes/a4.py",
-        "stacks/nodes/any_machine.py",
         "workloads/finetune/run/transport.py",
     }
 
