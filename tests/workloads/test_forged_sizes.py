@@ -1,8 +1,10 @@
 """Objects of any size in a run's bucket, where somebody else may write: no trainer reads them whole."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
@@ -117,6 +119,26 @@ def test_an_object_that_arrives_larger_than_its_list_is_given_up(
     assert fetched and fetched.name == older
     assert f"{newer} is damaged: " in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "node").iterdir()] == [older]
+
+
+class Long(io.RawIOBase):
+    """An object that is some pieces long."""
+
+    pieces = 4
+
+    def read(self, size: int = -1) -> bytes:
+        """A piece, or the end."""
+        self.pieces -= 1
+        return b"0" * max(size, 0) if self.pieces >= 0 else b""
+
+
+def test_no_piece_is_fetched_after_the_size_of_an_object(tmp_path: Path) -> None:
+    folder, stream = Folder(str(tmp_path)), Long()
+    folder._files = SimpleNamespace(open_input_stream=lambda _: stream)
+    with pytest.raises(ValueError, match="arrives with other bytes than its 1"):
+        folder.download("object", tmp_path / "target", 1)
+    assert stream.pieces == Long.pieces - 1
+    assert not (tmp_path / "target").exists()
 
 
 def test_a_result_that_is_larger_than_its_list_is_not_downloaded(run: RunFolder, tmp_path: Path) -> None:
