@@ -273,7 +273,7 @@ def test_a_finished_adapter_is_merged_by_a_command_as_the_run_does_it(
         (
             lambda run: (run / "adapter" / "adapter_config.json").unlink(),
             "model",
-            "No such file or directory",
+            "is not what was published",
         ),
         (lambda _: None, ".", "exists; name a folder that does not"),
     ],
