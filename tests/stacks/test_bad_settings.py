@@ -271,7 +271,8 @@ BAD: list[tuple[dict[str, str | None], str]] = [
     (
         {**TPU_MAXTEXT, "llm-stacks:dataset": "/data/a;reboot/*.parquet"},
         "dataset: '/data/a;reboot/*.parquet' is not Parquet files such as "
-        "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet",
+        "hf://datasets/ORGANIZATION/NAME/*.parquet, or of the stack's bucket /data/FOLDER/*.parquet, and for "
+        "conversations also *.jsonl",
     ),
     # A key of another scenario.
     ({"llm-stacks:workers": "4"}, f"workers: unknown key; this scenario has {keys_in_a_row()}"),
