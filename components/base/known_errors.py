@@ -32,6 +32,17 @@ KNOWN_ERRORS: Final = (
         "or `apt-get install google-cloud-cli-gke-gcloud-auth-plugin`, then `{again}`",
     ),
     Remedy(
+        package=GOOGLE,
+        sentence=r"insufficient authentication scopes|ACCESS_TOKEN_SCOPE_INSUFFICIENT|insufficient scopes?\b",
+        action="your login leaves this API out: `gcloud auth application-default login` gives one for all "
+        "of them, and a VM needs the access scope cloud-platform. Then `{again}`",
+    ),
+    Remedy(
+        sentence=r"serviceAccounts\.getAccessToken|(?i:unable to impersonate|impersonat\w+: .{0,80}40[13])",
+        action="you may not act as the service account of your login: ask its owner for "
+        "roles/iam.serviceAccountTokenCreator on it, then `{again}`",
+    ),
+    Remedy(
         sentence=r"invalid_rapt|invalid_grant|reauth related error|could not find default credentials"
         r"|no Application Default Credentials|[Tt]oken has been expired or revoked|Error 401"
         r"|gke-gcloud-auth-plugin failed with exit code|asked for the client to provide credentials"
@@ -66,12 +77,12 @@ KNOWN_ERRORS: Final = (
     ),
     Remedy(
         package=KUBERNETES,
-        sentence=r"cluster is unreachable|no such host|connection refused|network is unreachable|i/o "
-        r"timeout",
+        sentence=r"cluster is unreachable|no such host|connection refused|network is unreachable|no route "
+        r"to host|i/o timeout",
         action=_CLUSTER_UNREACHABLE,
     ),
     Remedy(
-        sentence=r"no such host|network is unreachable|connection refused",
+        sentence=r"no such host|network is unreachable|no route to host|connection refused",
         action="Google's API cannot be reached from here: check network, name server and proxy, then "
         "`{again}`",
     ),
@@ -119,12 +130,40 @@ KNOWN_ERRORS: Final = (
     Remedy(
         package=GOOGLE,
         sentence=r"[Bb]illing (is |must be |to be |has not been )?(disabled|enabled)|BILLING_DISABLED"
-        r"|[Bb]illing account .{0,80}(disabled|closed|not found|not open)"
+        r"|[Bb]illing account .{0,80}(disabled|closed|not found|not open)|(closed|absent) billing account"
         r"|UREQ_PROJECT_BILLING_NOT_(FOUND|OPEN)|delinquent state",
         action="the project has no billing account that is open: link one at "
         "https://console.cloud.google.com/billing/projects, then `{again}`",
     ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"CONSUMER_(INVALID|SUSPENDED)|(?i:(consumer|project) .{0,80}(has been suspended|has been "
+        r"deleted|marked for deletion|pending deletion))|[Pp]roject \S+ (was |is )?not found|[Uu]nknown "
+        r"project",
+        action="the project of `gcp:project` does not exist, or somebody has suspended or deleted it: "
+        "`gcloud projects describe PROJECT` says which. `pulumi config set gcp:project PROJECT` names "
+        "another. Then `{again}`",
+    ),
     # Rates and quotas. https://docs.cloud.google.com/docs/quotas/view-manage
+    Remedy(
+        sentence=r"toomanyrequests|pull rate limit",
+        action="Docker Hub limits how often one address pulls: wait for some hours and `{again}`, or pull "
+        "through a registry of your own, `pulumi config set registry own` (docs/in-a-company.md)",
+    ),
+    # Stand before the rates, because Google gives these numbers the reason rateLimitExceeded too.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Mm]aximum number of service accounts",
+        action="the project has as many service accounts as it may: delete those that nobody uses (`gcloud "
+        "iam service-accounts list`) or ask for more at https://console.cloud.google.com/iam-admin/quotas, "
+        "then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"number of members in the policy|[Pp]olicy .{0,80}(too large|size limit)",
+        action="the policy has as many members as Google allows: take out those that begin with `deleted:` "
+        "(`gcloud projects get-iam-policy PROJECT` lists them), then `{again}`",
+    ),
     Remedy(
         package=GOOGLE,
         sentence=r"rateLimitExceeded|RATE_LIMIT_EXCEEDED|[Rr]ate [Ll]imit|per minute|per \d+ seconds",
@@ -157,7 +196,8 @@ KNOWN_ERRORS: Final = (
     Remedy(
         package=GOOGLE,
         sentence=r"[Qq]uota .{0,200}exceeded|quotaExceeded|[Qq]uota exceeded|QUOTA_EXCEEDED"
-        r"|[Ii]nsufficient (regional|project) quota",
+        r"|[Ii]nsufficient (regional|project) quota|[Qq]uota violated|[Vv]iolation of quota"
+        r"|(do|does) not have (any |enough )?quota",
         action="a quota is used up, {quota}: ask for more at "
         "https://console.cloud.google.com/iam-admin/quotas, then `{again}`",
     ),
@@ -206,7 +246,7 @@ KNOWN_ERRORS: Final = (
     ),
     Remedy(
         package=GOOGLE,
-        sentence=r"containing objects without force_destroy",
+        sentence=r"containing objects without force_destroy|bucket you tried to delete is not empty",
         action="the bucket holds objects: look whether somebody needs them. To delete them with it, "
         f"`{DESTROY_ALL}`",
     ),
@@ -229,6 +269,26 @@ KNOWN_ERRORS: Final = (
         sentence=r"(?is)updating Dashboard .*(\betag\b|Error 4(09|12))",
         action="somebody has changed the dashboard since the last `up`: `{again} --refresh` reads it and "
         "writes the program's over it. To keep what they added, copy it to a dashboard of another name first",
+    ),
+    # Stands before "already exists": the object goes by itself.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"is being terminated|object is being deleted",
+        action="an object of that name is still being deleted: `{again}` goes on when it is gone. If it "
+        "stays, `kubectl get namespaces` shows which namespace is Terminating, and `kubectl describe` why",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)(delete|deleting) notification ?channel|notification channel .{0,200}(referenced"
+        r"|in use|is used)",
+        action="an alert that the stack did not make still sends to this channel: take the channel out of it "
+        "at https://console.cloud.google.com/monitoring/alerting/policies, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"[Cc](annot|ould not) find (any )?metric|metric referenced by .{0,40} is unknown",
+        action="Cloud Monitoring does not know the metric until something has written it, which takes up to "
+        "ten minutes: `{again}` goes on where it was",
     ),
     Remedy(sentence=r"already exists|alreadyExists|ALREADY_EXISTS", action=_EXISTS),
     Remedy(
@@ -257,14 +317,28 @@ KNOWN_ERRORS: Final = (
     ),
     Remedy(
         package=KUBERNETES,
-        sentence=rf'no matches for kind "\w+" in version "(?:{GKE_GROUPS})/',
+        sentence=rf'(no matches for kind "\w+" in version "|GVK is namespaced: )(?:{GKE_GROUPS})/',
         action="GKE has not installed this kind in the hour for which `up` waits: `kubectl get crds` lists "
         "the kinds that are there, and `{again}` waits for another hour",
     ),
     Remedy(
         package=KUBERNETES,
-        sentence=r"no matches for kind",
+        sentence=r"no matches for kind|could not find the requested resource|GVK is namespaced",
         action="what defines this kind of object is not installed yet: `{again}` goes on where it was",
+    ),
+    # Stand before "forbidden": the API server calls a field that stays as it is forbidden too.
+    Remedy(
+        package=KUBERNETES,
+        sentence=r"field is immutable|may not be changed|updates to \w+ spec",
+        action="this field of the object stays as it is for its life: `{again} --replace '**NAME'`, with the "
+        "name that stands before this line, makes the object anew",
+    ),
+    Remedy(
+        package=KUBERNETES,
+        sentence=r" is invalid: |strict decoding error|unknown field|cannot be handled as a",
+        action="the API server does not take the object, and the message names the field: if you changed a "
+        "setting or a manifest, correct it there. If not, the cluster may have an older version of the kind: "
+        "`kubectl explain KIND.FIELD` shows what it knows. Then `{again}`",
     ),
     Remedy(
         package=GOOGLE, sentence=r"Error 403|PERMISSION_DENIED|[Pp]ermission .*denied", action=_ASK_PREFLIGHT
@@ -281,7 +355,20 @@ KNOWN_ERRORS: Final = (
         sentence=r"Error 5\d\d|HTTP response code 5\d\d|backendError|[Ii]nternal error",
         action="Google's side failed; it passes: `{again} --refresh` looks first what was done, and goes on",
     ),
-    Remedy(package=GOOGLE, sentence=r"Error (409|429)", action=_PASSES),
+    Remedy(package=GOOGLE, sentence=r"Error (409|412|429)|[Cc]onflict for resource|ABORTED", action=_PASSES),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"Error 404|NOT_FOUND|Error code 5,|was not found|entity was not found",
+        action="it is not there: somebody has deleted it, or a setting names what does not exist. `{again} "
+        "--refresh` looks what there is and goes on. If it ends there again, correct the setting that has "
+        "the name in the message",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"Error 400|INVALID_ARGUMENT|Error code 3,",
+        action="Google does not take a value, and the message names its field: correct the setting that has "
+        "the value, then `{again}`. If no setting has it, the program is at fault: please report it",
+    ),
     Remedy(
         package=KUBERNETES,
         sentence=r"the server is currently unable|etcdserver: |[Tt]oo many requests|the object has been "

@@ -19,6 +19,8 @@ _QUOTA_NAME: Final = re.compile(
     r"[Qq]uota '([^']+)' exceeded|[Qq]uota exceeded for quota metric '([^']+)'"
     r"|[Ii]nsufficient (?:regional|project) quota to satisfy request: resource \"([^\"]+)\""
     r"|[Qq]uota exceeded for ([\w :-]+?)(?: per project| limit|\.|,|$)|[Qq]uota limit '([^']+)'"
+    r"|(?:[Qq]uota violated|[Vv]iolation of quota):?\s*(\w+)|have (?:any |enough )?quota for using "
+    r"(GPUs(?: with(?:out)? zonal redundancy)?)"
 )
 
 # Compute Engine's error of a stockout names the zones that would do, as data or in its sentence.

@@ -30,6 +30,7 @@ _HALF_CREATED: Final = re.compile(r"creating urn:pulumi:|was successfully (creat
 _RETRIES: Final[Mapping[str, int]] = {"gcp": 48, "kubernetes": 12}
 # The same for an hour.
 _AN_HOUR: Final = 90
+_KIND_IS_LATE: Final = "GKE has not installed the kind {kind} yet, which may take an hour on a new cluster"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +79,21 @@ _REFUSALS: Final = (
     Refusal(
         package="kubernetes",
         sentence=rf'no matches for kind "(?P<kind>\w+)" in version "(?:{GKE_GROUPS})/',
-        reason="GKE has not installed the kind {kind} yet, which may take an hour on a new cluster",
+        reason=_KIND_IS_LATE,
         retries=_AN_HOUR,
+    ),
+    # Another text about the same. https://github.com/pulumi/pulumi-kubernetes/issues/2143
+    Refusal(
+        package="kubernetes",
+        sentence=rf"GVK is namespaced: (?:{GKE_GROUPS})/\w+, Kind=(?P<kind>\w+)",
+        reason=_KIND_IS_LATE,
+        retries=_AN_HOUR,
+    ),
+    # The API server writes both while what has the name is on its way out.
+    Refusal(
+        package="kubernetes",
+        sentence="is being terminated|object is being deleted",
+        reason="an object of that name is still being deleted",
     ),
     # Kueue is ready when it has its certificates and its webhook listens. The API server may need some
     # seconds more to reach it. https://github.com/kubernetes-sigs/kueue/issues/13036

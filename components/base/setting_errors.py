@@ -109,10 +109,32 @@ _PLACES: Final = (
     Remedy(
         package=GOOGLE,
         sentence=r"(?i)reservation.{0,200}(not found|does not exist|do not exist|could not be found|not "
-        r"usable|not shared|no available|insufficient|is full|not (a )?match)|(no|incompatible).{0,40} "
-        r"reservation",
+        r"usable|not shared|no available|insufficient|is full|mismatch|not (a )?match)"
+        r"|(no|incompatible).{0,40} reservation|reservation ?affinity",
         action="`capacity.reservation` cannot be used: it must be in the stack's zone, shared with this "
         "project and have free machines of that type. {preflight} says which. Then `{again}`",
+    ),
+    # Stand before the places, because these words are about the machine itself.
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)(tpu|accelerator) ?topology.{0,160}(not supported|unsupported|invalid|not valid"
+        r"|incompatible)|(unsupported|invalid) .{0,40}topology",
+        action="no slice has this form: set one of the values of `topology` in docs/tpu.md, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)disk ?type.{0,120}(cannot|not|unsupported)|features are not compatible"
+        r"|unsupported disk",
+        action="the machine does not take such a disk, which no setting names: please report it, because "
+        "cloud/machines.py has the disk of each machine. Until then choose another machine or "
+        "`capacity.type`, and `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)nodes out of \d+ have registered|nodes failing to start",
+        action="the nodes started and did not reach the cluster. With `subnet` look for Private Google "
+        "Access, a way to the internet and firewall rules that block it. With `accounts.nodes` the account "
+        "needs roles/container.defaultNodeServiceAccount. A node's serial port says which. Then `{again}`",
     ),
     Remedy(
         package=GOOGLE,
@@ -126,7 +148,7 @@ _PLACES: Final = (
         package=GOOGLE,
         sentence=r"(?i)locations/\S+'? ?\(or it may not exist\)|unknown (region|zone|location)|(region|zone"
         r"|location) '?\"?[\w-]+'?\"? (does not exist|is not found|was not found|is invalid)|invalid "
-        r"(region|zone|location)\b",
+        r"(region|zone|location)\b|location constraint is not valid",
         action="there is no such place, or not for this project: set `gcp:region` to one of `gcloud "
         "compute regions list`, then `{again}`",
     ),
@@ -148,6 +170,19 @@ _ACCOUNTS: Final = (
         action="who runs `{again}` may not hand out this service account: ask a project owner for "
         "roles/iam.serviceAccountUser on it (`gcloud iam service-accounts add-iam-policy-binding ACCOUNT "
         "--member user:YOU --role roles/iam.serviceAccountUser`). `bootstrap/` gives it. Then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)(principal|user|group|member|domain)s? (?!\S*gserviceaccount)\S+ (does not exist"
+        r"|(is|was) not found|is invalid|is not valid)|invalid (member|principal)",
+        action="a setting names a person, a group or a domain that Google does not know: correct the member "
+        "of the message in `invokers` or `rbacGroup`, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)service account \S+ is disabled",
+        action="somebody has switched this service account off: `gcloud iam service-accounts enable "
+        "ACCOUNT`, or name another one in `accounts`. Then `{again}`",
     ),
     # An agent is an account of Google's that this project has, and no member that a setting names.
     Remedy(
@@ -188,12 +223,24 @@ _PROGRAMS: Final = (
     ),
     Remedy(
         package=GOOGLE,
-        sentence=r"(?i)failed to start and listen on the port|startup probe|STARTUP_PROBE"
+        sentence=r"(?i)memory limit of .{0,40}exceeded|terminated on signal 9|out-of-memory",
+        action="the container needs more memory than its limit in the message: serve a smaller model "
+        "(`servingModel`), or train with smaller batches (`recipeSet`), then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)failed to start and listen on the port|startup (\w+ )?probe|STARTUP_PROBE"
         r"|HEALTH_CHECK_CONTAINER|container (failed|exited|called exit)",
         action="the server did not come up: its log says why (the address is in the message, or `gcloud "
         "run services logs read SERVICE --region REGION`). Mostly the model does not load, does not fit "
         "the accelerator, or `vllmArguments` are wrong. If the log has `unsupported toolchain` or `error "
         "803`, the image needs an older CUDA (docs/troubleshooting.md). Correct it, then `{again}`",
+    ),
+    Remedy(
+        package=GOOGLE,
+        sentence=r"(?i)container import failed|must support amd64|fetch metadata from the registry",
+        action="Cloud Run cannot take the image: it must be one for linux/amd64 whose registry answers. "
+        "Check `imageUri` and `servingImage`. If they are right, the registry failed for a moment: `{again}`",
     ),
     Remedy(
         package=GOOGLE,
@@ -209,9 +256,10 @@ _PROGRAMS: Final = (
     ),
     Remedy(
         package=KUBERNETES,
-        sentence=r"(?i)failed to (fully initialize|become live)|exceeded its progress deadline|minimum "
+        sentence=r"(?i)failed to (fully initialize|initialize completely|become (live|available))"
+        r"|exceeded its progress deadline|minimum "
         r"number of (live )?pods|CrashLoopBackOff|timed out waiting to be ready|failed liveness|readiness "
-        r"probe failed",
+        r"probe failed|nodes are available: |Unschedulable",
         action="its pods are not ready: `python -m operations status --stack {stack}` says of each pod "
         "why. If they wait for nodes, `{again}` goes on; if a program ends, change what its log names first",
     ),
@@ -229,6 +277,7 @@ _PROGRAMS: Final = (
     Remedy(
         package=KUBERNETES,
         sentence=r"(?i)failed to (fetch|download|pull) .{0,120}chart|chart .{0,200}(not found|no such file)"
+        r"|lookup registry\.k8s\.io"
         r"|looks like .{0,200}is not a valid chart repository",
         action="Kueue's chart comes from registry.k8s.io, whatever `registry` is: check network and proxy "
         "of the machine that runs `{again}`, then repeat it",

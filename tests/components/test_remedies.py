@@ -8,9 +8,10 @@ from components.base.remedies import what_to_do
 from rehearsal.fakes.faults import KINDS
 from tests.components.error_kinds import BUCKET, BUILD, CLUSTER, NAMESPACE, NETWORK, POOL
 from tests.components.error_texts import TEXTS
+from tests.components.request_error_texts import REQUEST_TEXTS
 from tests.components.setting_error_texts import SETTING_TEXTS
 
-ALL_TEXTS = (*TEXTS, *SETTING_TEXTS)
+ALL_TEXTS = (*TEXTS, *SETTING_TEXTS, *REQUEST_TEXTS)
 
 
 @pytest.mark.parametrize(("kind", "message", "words"), ALL_TEXTS)

@@ -54,6 +54,12 @@ NO_WEBHOOK = 'Internal error occurred: failed calling webhook "mclusterqueue.kb.
         ),
         (BINDING, "Error 400: Identity Pool does not exist (p.svc.id.goog). Please", "first cluster"),
         (RAY_JOB, NO_CRD, "GKE has not installed the kind RayJob yet, which may take an hour"),
+        (RAY_JOB, "failed to determine if the following GVK is namespaced: ray.io/v1, Kind=RayJob", "RayJob"),
+        (RAY_JOB, "unable to create new content in namespace llm because it is being terminated", "deleted"),
+        (JOB, "namespace llm is being terminated", ""),
+        (QUEUE, 'object is being deleted: namespaces "llm" already exists', "still being deleted"),
+        (QUEUE, 'namespaces "llm" already exists', ""),
+        (QUEUE, "the following GVK is namespaced: kueue.x-k8s.io/v1alpha1, Kind=ClusterQueue", ""),
         (QUEUE, NO_WEBHOOK, "webhook"),
         # A retry does not help.
         (NETWORK, "Error 403: Quota 'NETWORKS' exceeded. Limit: 5.0 globally., quotaExceeded", ""),
