@@ -23,7 +23,7 @@ def with_settings(stack: str, values: dict[str, str]) -> Plan:
     return plans.shipped(stack, **{key.replace(".", "_"): value for key, value in values.items()})
 
 
-@pytest.mark.parametrize("stack", plans.STACKS)
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "a4-accelerate"]))
 def test_with_the_settings_that_they_name_a_stack_complies_with_all(stack: str) -> None:
     closed = with_settings(stack, settings(stack))
     without_a_build = with_settings(stack, plans.known_settings(stack, **WITHOUT_A_BUILD))

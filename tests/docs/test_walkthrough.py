@@ -130,6 +130,7 @@ def last_line(stack: str) -> str:
     return shown
 
 
+@pytest.mark.slow
 def test_they_are_rehearsed_as_the_page_shows(checkout: Path, name: str, stacks: tuple[str, ...]) -> None:
     lines = run(checkout, sys.executable, "-c", EACH, *stacks).splitlines()
     ends = {line.partition(":")[0]: line for line in lines if line.startswith("rehearsal ")}

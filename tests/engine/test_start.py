@@ -66,6 +66,7 @@ def test_a_rehearsal_runs_with_what_others_left_in_the_shell_and_with_nobody_to_
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_left_in_the_shell_is_not_the_rehearsed_stacks() -> None:
     region = '{"gcp:region": "of another program"}'
     done = run(sys.executable, "-m", "rehearsal", STACK, "--json", PULUMI_CONFIG=region)

@@ -24,6 +24,7 @@ from tests.operations.conftest import Command, CommandResult
 from tests.operations.google_server import CUT, EXHAUSTED, HALF, REFUSED, UNAVAILABLE, Fault, GoogleServer
 from tests.operations.planned import planned, planned_once
 from tests.operations.samples import sku
+from tests.plans import mostly_slow
 
 COMPUTE_ENGINE = "6F81-5844-456A"
 CORE = "G2 Instance Core running in Americas"
@@ -83,7 +84,7 @@ def test_cloud_run_costs_nothing_when_nobody_asks() -> None:
     assert hourly["run.gpu.nvidia-l4"] == (2, 1, 0)
 
 
-@pytest.mark.parametrize("stack", known_stacks())
+@pytest.mark.parametrize("stack", mostly_slow(known_stacks(), quick=["dev", "a4-accelerate"]))
 def test_every_quantity_has_an_entry_in_the_table_of_prices(stack: str) -> None:
     keys = {item.key for item in [*quantities(planned(stack)), *by_use(planned(stack))]}
     assert keys <= set(prices.known())

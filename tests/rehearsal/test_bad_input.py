@@ -197,6 +197,7 @@ def test_a_pulumi_on_the_path_that_is_broken_or_too_old(program: str, message: s
     assert (code, bool(re.search(message, line))) == (1, True), line
 
 
+@pytest.mark.slow
 def test_an_engine_of_an_earlier_run_that_is_broken(checkout: Path) -> None:
     (checkout / ".tools").unlink()
     (checkout / ".tools" / "bin").mkdir(parents=True)
@@ -228,9 +229,10 @@ def mounts() -> None:
             ("--preview",),
             r"/\.rehearsal.*: Read-only file system; run it from a copy of the project that can be",
         ),
-        (
+        pytest.param(
             ("--json",),
             r"\.build/ cannot be written \(Read-only file system\): run from a copy of the project",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -240,6 +242,7 @@ def test_a_read_only_checkout(checkout: Path, mounts: None, options: tuple[str, 
     assert (status, bool(re.search(message, line))) == (1, True), line
 
 
+@pytest.mark.slow
 def test_a_full_disk(checkout: Path, mounts: None) -> None:
     (checkout / ".rehearsal").mkdir(exist_ok=True)
     full = f'mount -t tmpfs -o size=4k none .rehearsal && mkdir .rehearsal/{STACK} && exec "$0" "$@"'

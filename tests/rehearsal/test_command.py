@@ -219,6 +219,7 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert capsys.readouterr().err == f"rehearsal neutral: {advice}rehearse-run neutral: {advice}"
 
 
+@pytest.mark.slow
 def test_what_is_left_over_is_named_and_makes_the_rehearsal_fail(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -247,6 +248,7 @@ def test_an_interrupted_rehearsal_leaves_no_file_no_process_and_no_lock(
         pass
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_killed_is_said_to_have_been(under_way: subprocess.Popen[str]) -> None:
     for engine in children(under_way):
         os.kill(int(engine), signal.SIGKILL)

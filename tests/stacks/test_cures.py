@@ -48,7 +48,7 @@ def names_of(plan: Plan) -> set[str]:
     return {resource.name for resource in plan.resources}
 
 
-@pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["a4-ray", "a4-accelerate"]))
+@pytest.mark.parametrize("stack", plans.mostly_slow(ON_GKE, quick=["a4-ray"]))
 def test_the_training_is_run_again(stack: str) -> None:
     """After a mistyped token, a licence that was not accepted or wrong input, one more job is made."""
     settings = {"imageUri": plans.IMAGE, "hfToken": "hf_mistyped"}

@@ -158,7 +158,7 @@ def parameters() -> Iterator[Any]:
             seen.add(key)
 
 
-@pytest.mark.parametrize(("stack", "key"), parameters())
+@pytest.mark.parametrize(("stack", "key"), [*parameters()])
 def test_another_value_of_a_key_changes_something(stack: str, key: str) -> None:
     context = needed(stack, key)
     changes = [(context, {**context, key: value}) for value in values_for(stack, key)]
@@ -183,7 +183,7 @@ def dependent() -> Iterator[Any]:
             seen.add(key)
 
 
-@pytest.mark.parametrize(("stack", "key"), dependent())
+@pytest.mark.parametrize(("stack", "key"), [*dependent()])
 def test_a_key_without_the_settings_that_it_needs_is_refused_or_changes_something(
     stack: str, key: str
 ) -> None:

@@ -10,6 +10,8 @@ from tests import plans
 from tests.stacks.configuration import CLOUDRUN, problems
 
 PROJECT_ROLE = "gcp:projects/iAMMember:IAMMember"
+# Roles on a cluster and on Cloud Run.
+STACKS = plans.mostly_slow(plans.STACKS, quick=["cloudrun-vllm", "tpu-maxtext"])
 
 
 def email(purpose: str) -> str:
@@ -26,14 +28,14 @@ def planned(stack: str) -> Plan:
     return plans.shipped(stack, **{key.replace(".", "_"): value for key, value in settings(stack).items()})
 
 
-@pytest.mark.parametrize("stack", plans.STACKS)
+@pytest.mark.parametrize("stack", STACKS)
 def test_the_stack_makes_no_account_and_grants_no_role_in_the_project(stack: str) -> None:
     plan = planned(stack)
     own = [resource.name for resource in plan.resources if resource.type in (ACCOUNT.type, PROJECT_ROLE)]
     assert own == []
 
 
-@pytest.mark.parametrize("stack", plans.STACKS)
+@pytest.mark.parametrize("stack", STACKS)
 def test_its_accounts_have_the_same_roles_on_the_stack_s_own_things(stack: str) -> None:
     """Such as pulling an image, or pushing it. Each role is still for one account."""
     own = {resource.name: role for resource, role in plans.roles(plans.shipped(stack))}

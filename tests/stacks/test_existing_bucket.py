@@ -28,7 +28,7 @@ def in_one_of_its_own(stack: str) -> Plan:
     return plans.shipped(stack, **plans.known_settings(stack, imageUri=plans.IMAGE))
 
 
-@pytest.mark.parametrize("stack", WITH_BUCKET)
+@pytest.mark.parametrize("stack", plans.mostly_slow(WITH_BUCKET, quick=["a4-accelerate", "cloudrun-vllm"]))
 def test_the_stack_makes_no_bucket_and_only_adds_its_own_accounts_to_that_one(stack: str) -> None:
     plan, own = in_the_bucket(stack), in_one_of_its_own(stack)
     assert not [bucket.name for bucket in plans.of_type(plan, ":Bucket") if "components" not in bucket.type]
@@ -44,7 +44,7 @@ def test_the_stack_makes_no_bucket_and_only_adds_its_own_accounts_to_that_one(st
     assert not [resource.name for resource in plan.resources if resource.options.get("protect")]
 
 
-@pytest.mark.parametrize("stack", WITH_BUCKET)
+@pytest.mark.parametrize("stack", plans.mostly_slow(WITH_BUCKET, quick=["a4-accelerate", "cloudrun-vllm"]))
 def test_everything_that_the_stack_writes_is_in_the_folder_with_its_name(stack: str) -> None:
     plan = in_the_bucket(stack)
     names = [str(item.inputs["name"]) for item in plans.of_type(plan, ":BucketObject")]

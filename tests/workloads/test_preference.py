@@ -260,6 +260,7 @@ def test_a_preference_goes_on_from_an_adapter_which_stays_its_reference(tiny: Pa
     assert not [*(tmp_path / STOPPED).glob("*/ref")]
 
 
+@pytest.mark.slow
 def test_a_dry_run_and_a_trial_take_pairs(
     tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], tried: Callable[..., Ended]
 ) -> None:

@@ -40,6 +40,10 @@ def recipe_of(tmp_path: Path, published: Path, /, **sections: Any) -> Path:
     return path
 
 
+# One recipe of each class of models, and one with pictures.
+QUICK = ("gemma-2-2b-sql", "gemma-3-4b-vision", "gemma-4-31b-text-to-sql")
+
+
 def edited(tiny: Path, tmp_path: Path, file: str, change: Callable[[dict[str, Any]], object]) -> Path:
     """A copy of the text model in which a JSON file has changed, beside the rows."""
     (tmp_path / "emoji").symlink_to(tiny / "emoji")
@@ -51,7 +55,9 @@ def edited(tiny: Path, tmp_path: Path, file: str, change: Callable[[dict[str, An
     return folder
 
 
-@pytest.mark.parametrize("shipped", STAND_INS)
+@pytest.mark.parametrize(
+    "shipped", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in STAND_INS]
+)
 def test_a_shipped_recipe_passes(
     shipped: str, tiny: Path, tmp_path: Path, tried: Callable[..., Ended]
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_node_that_is_lost_and_comes_back_costs_only_the_steps_since_the_last_
     assert losses(store / "lossy") == pytest.approx(losses(store / "undisturbed"), abs=TOLERANCE)
 
 
+@pytest.mark.slow
 def test_nodes_that_are_suspended_save_and_go_on_from_that_step_when_they_are_back(
     start: Start, recipe: Path, store: Path, lossy: str
 ) -> None:

@@ -73,6 +73,7 @@ def test_two_rehearsals_tell_the_same(target: Path) -> None:
     assert [one.of(kind) for kind in Kind] == [other.of(kind) for kind in Kind]
 
 
+@pytest.mark.slow
 def test_a_program_that_is_rejected_has_a_failure_and_no_changes(target: Path) -> None:
     edit(target / f"Pulumi.{STACK}.yaml", "llm-stacks:scenario: neutral", "llm-stacks:scenario: neutrl")
     preview = sources.rehearsed(STACK, target)

@@ -10,6 +10,7 @@ import pytest
 from engine.project import ROOT, known_stacks
 from operations.previews import stack_inputs
 from rehearsal.session import Rehearsal
+from tests.plans import mostly_slow
 
 KNOWN = stack_inputs.scenarios()
 # The tests' own stacks, and another one of the same scenario.
@@ -66,7 +67,7 @@ opened: set[str] = set()
 sys.addaudithook(lambda event, words: opened.add(str(words[0])) if event == "open" else None)
 
 
-@pytest.mark.parametrize("stack", known_stacks())
+@pytest.mark.parametrize("stack", mostly_slow(known_stacks(), quick=["dev", "a4-accelerate"]))
 def test_every_file_that_a_stack_reads_is_its_input(stack: str) -> None:
     opened.clear()
     with Rehearsal(stack) as rehearsal:
