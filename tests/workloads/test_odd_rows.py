@@ -1,6 +1,7 @@
 """Rows as tools export them: each is read, or refused in one line, and no column is left out unsaid."""
 
 import datetime
+import io
 import json
 from decimal import Decimal
 from pathlib import Path
@@ -13,11 +14,23 @@ from row_forms import COLUMNS, OPENAI, QUESTION, lines
 from test_row_forms import MESSAGES, REPLY, USER, loaded
 
 from finetune.rows.store import own_code
+from finetune.settings.recipe import load_recipe
 from shared.errors import InputError
+from shared.recipe_file import RecipeError
 
 VERTEX = {"role": "user", "parts": [{"text": "a"}]}
 SHAREGPT = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
 BY_COLUMN = "table column by column"
+
+
+def parquet_of(row: dict[str, Any], *names: str) -> bytes:
+    """A file with one row, whose columns have these names."""
+    columns = [pa.array([row[name]]) for name in names or row]
+    buffer = io.BytesIO()
+    parquet.write_table(pa.table(columns, [*(names or row)]), buffer)
+    return buffer.getvalue()
+
+
 REFUSED = {
     "trl's prompt and completion": (
         "rows.jsonl",
@@ -50,6 +63,47 @@ REFUSED = {
         "nested too deep",
     ),
     "a list of such": ("rows.json", b"[" * 100_000, "nested too deep"),
+    "a key twice": (
+        "rows.jsonl",
+        lines(QUESTION) + b'{"question":"a","answer":"b","question":"c"}',
+        "row 1 .* has two values for the key question: leave one out",
+    ),
+    "a key twice within": (
+        "rows.json",
+        b'[{"question":{"a":1,"b":2,"a":3},"answer":"b"}]',
+        "row 0 .* has two values for the key a",
+    ),
+    "a second list": (
+        "rows.json",
+        json.dumps([QUESTION]).encode() * 2,
+        "has more behind its list of 1 rows: put all rows into one list",
+    ),
+    "an empty row": ("rows.jsonl", b"null\n" + lines(QUESTION), "row 0 .* is no object"),
+    "a broken row in the middle": (
+        "rows.jsonl",
+        lines(QUESTION) + b'{"question": "a", "answer"\n' + lines(QUESTION),
+        "row 1 .* is no JSON",
+    ),
+    "a table without its last line": (
+        "rows.parquet",
+        parquet_of(QUESTION)[:-20],
+        "is no parquet that can be",
+    ),
+    "a table with a damaged page": (
+        "rows.parquet",
+        parquet_of(QUESTION)[:8] + bytes(20) + parquet_of(QUESTION)[28:],
+        "is no parquet that can be read",
+    ),
+    "a time after the year 9999": (
+        "rows.parquet",
+        parquet_of({"question": pa.scalar(10**18, pa.timestamp("us")), "answer": "b"}),
+        "is no parquet that can be read",
+    ),
+    "a column of parquet twice": (
+        "rows.parquet",
+        parquet_of(QUESTION, "question", "answer", "answer"),
+        "has two columns answer: give each its own name",
+    ),
 }
 
 
@@ -60,6 +114,33 @@ def test_what_would_train_something_else_is_refused_in_one_line(
     with pytest.raises(InputError, match=words) as error:
         loaded(tmp_path, content, file, **COLUMNS)
     assert "\n" not in str(error.value)
+
+
+def nested(levels: int) -> Any:
+    """An object in an object, so many levels deep."""
+    return json.loads('{"a":' * levels + "1" + "}" * levels)
+
+
+DEEP: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a column": (QUESTION | {"question": nested(300)}, COLUMNS),
+    "a key of a turn": ({"messages": [USER | {"a": nested(300)}, REPLY]}, MESSAGES),
+    "tools": (OPENAI | {"tools": [nested(300)]}, MESSAGES | {"tools": "tools"}),
+    "tools as a text": (OPENAI | {"tools": json.dumps([nested(300)])}, MESSAGES | {"tools": "tools"}),
+}
+
+
+@pytest.mark.parametrize(("row", "keys"), DEEP.values(), ids=DEEP.keys())
+def test_a_row_with_too_many_levels_is_left_out(
+    row: dict[str, Any], keys: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some library would end in a traceback at them, in the middle of a run."""
+    assert len(loaded(tmp_path, lines(row, *[QUESTION | OPENAI] * 9), **keys)) == 9
+    assert "1 of 10 rows are left out: a value is nested too deep" in capsys.readouterr().out
+
+
+def test_a_row_with_many_levels_is_read(tmp_path: Path) -> None:
+    (row,) = loaded(tmp_path, lines(QUESTION | {"question": nested(90)}), **COLUMNS)
+    assert json.loads(row["prompt"][0]["content"]) == nested(90)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +174,11 @@ LONG = "x" * 200_000
         ("rows.csv", f"question,answer\na,{LONG}\n".encode(), LONG),
         ("rows.json", json.dumps(QUESTION).encode(), QUESTION["answer"]),
         ("rows.json", json.dumps({"question": [1], "answer": [2]}).encode() * 2, "[2]"),
+        ("rows.csv", b"question,answer,,\na,b,,\n", "b"),
+        ("rows.jsonl", b"\xef\xbb\xbf" + lines(QUESTION).replace(b"\n", b"\r\n\r\n"), QUESTION["answer"]),
+        ("rows.jsonl", rb'{"question":"a","answer":"\ud83d\ude00 \\ud83d"}', "\U0001f600 \\ud83d"),
     ],
-    ids=["a long text", "one row", "two rows of lists"],
+    ids=["a long text", "one row", "two rows of lists", "ends of a sheet", "Windows", "halves of one"],
 )
 def test_what_looks_odd_and_is_right_is_read(file: str, content: bytes, reply: str, tmp_path: Path) -> None:
     row, *_ = loaded(tmp_path, content, file, **COLUMNS)
@@ -143,6 +227,7 @@ UNREAD = {
     "LLaVA without pictures": (SHAREGPT | {"image": "a.jpg"}, {"messages": "conversations"}, "image"),
     "a history": (QUESTION | {"history": [["a", "b"]]}, COLUMNS, "history"),
     "KTO": (QUESTION | {"label": False}, COLUMNS, "label"),
+    "a column without a name": (QUESTION | {"": 1}, COLUMNS, "one without a name"),
     "many": (
         QUESTION | dict.fromkeys("abcdefghijklmn", 1),
         COLUMNS,
@@ -176,3 +261,38 @@ def test_what_is_stored_of_rows_depends_on_all_code_that_reads_them() -> None:
     workloads = Path(__file__).parents[2] / "workloads"
     for file in ("conversations/turns.py", "finetune/rows/tokens.py"):
         assert (workloads / file).read_bytes() in own_code()
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("rows.jsonl.zst", "unpack it, or compress JSON or CSV with gzip"),
+        ("rows.parquet.zip", "unpack it, or compress JSON or CSV with gzip"),
+        ("rows.xlsx", "save the sheet as CSV"),
+        ("rows.arrow", "write it as parquet"),
+        ("rows.JSONL", "write the end of its name in small letters"),
+        ("rows.docx", None),
+    ],
+)
+@pytest.mark.parametrize("is_folder", [False, True], ids=["a file", "in a folder"])
+def test_a_file_of_rows_that_is_not_read_is_named_with_what_to_do(
+    name: str, advice: str | None, is_folder: bool, tmp_path: Path
+) -> None:
+    """Such a file in a folder was left out, and the run trained the others alone."""
+    (tmp_path / "rows").mkdir()
+    for file in (name, "others.jsonl", "others.jsonl.pictures.zip", "README.md"):
+        (tmp_path / "rows" / file).write_bytes(b"")
+    place = "rows" if is_folder else f"rows/{name}"
+    data = {"files": [place], **COLUMNS}
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(json.dumps({"model": {"name": "a/b"}, "data": data}))
+    if is_folder and not advice:
+        assert load_recipe(str(recipe)).data.files == [str(tmp_path / "rows/others.jsonl")]
+        return
+    with pytest.raises(RecipeError) as error:
+        load_recipe(str(recipe))
+    number = 1 if is_folder and name > "others.jsonl" else 0
+    words = (
+        f"data.files.{number} {tmp_path / 'rows' / name} is no JSON lines, JSON, CSV or parquet by its name"
+    )
+    assert str(error.value) == f"recipe {recipe}: {words}{f': {advice}' if advice else ''}"

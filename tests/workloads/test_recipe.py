@@ -224,7 +224,7 @@ def text_tree(**training: Any) -> dict[str, Any]:
         ("data", {"system": ""}, "data.system is empty"),
         ("data", {"name": ""}, "data.name, a data set, or data.files must be given, not both"),
         ("data", {"files": ["a.jsonl"]}, "data.name, a data set, or data.files must be given, not both"),
-        ("data", {"name": "", "files": ["a.txt"]}, "data.files.0 String should match pattern"),
+        ("data", {"name": "", "files": ["a.txt"]}, "a.txt is no JSON lines, JSON, CSV or parquet"),
         ("data", {"name": "", "files": ["a.jsonl"], "config": "b"}, "data.config is of a data set, and"),
         ("data", {"name": "", "files": ["a.jsonl"], "revision": "b"}, "data.revision is of the Hub, and"),
         ("data", {"messages": "messages"}, "data.messages are whole conversations; fields, prompt, "),

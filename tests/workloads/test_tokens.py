@@ -15,7 +15,6 @@ import pytest
 from conftest import ROOT
 
 from finetune.rows import cores as cores_of_machine
-from finetune.rows import tokens as module
 from finetune.rows.cores import Progress, in_order
 from finetune.rows.data import load_conversations
 from finetune.rows.prefix import split_off_prefix
@@ -81,8 +80,8 @@ KINDS: dict[str, Callable[[Path, Path], Any]] = {
 
 
 def use(monkeypatch: pytest.MonkeyPatch, processes: int, rows_at_a_time: int) -> None:
-    monkeypatch.setattr(module, "cores", lambda: processes)
-    monkeypatch.setattr(module, "BATCH", rows_at_a_time)
+    monkeypatch.setattr(cores_of_machine, "cores", lambda: processes)
+    monkeypatch.setattr(cores_of_machine, "BATCH", rows_at_a_time)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -112,7 +111,7 @@ def test_the_tokens_of_a_run_are_made_once_on_each_node_and_read_from_beside_the
     assert sorted(run.sizes("tokens")) == sorted(
         f"{file.stem}.{ending}" for file in cache.iterdir() for ending in ("arrow", "json")
     )
-    monkeypatch.setattr(module, "in_order", pytest.fail)
+    monkeypatch.setattr(cores_of_machine, "in_order", pytest.fail)
     # A longer length than any row has makes no other tokens.
     assert to_tokens(rows, tokenizer, 1000).to_list() == tokens
     for file in cache.iterdir():
@@ -278,9 +277,10 @@ import json, sys
 from pathlib import Path
 import datasets.config
 from transformers import AutoTokenizer
-from finetune.rows import tokens as module
+from finetune.rows import cores
 from finetune.rows.data import load_conversations
 from finetune.rows.prefix import split_off_prefix
+from finetune.rows.tokens import to_tokens
 from finetune.settings.sections import Data
 
 def peak():
@@ -289,12 +289,12 @@ def peak():
 
 folder, model = Path(sys.argv[1]), sys.argv[2]
 datasets.config.HF_DATASETS_CACHE = folder / "cache"
-module.cores = lambda: 1
+cores.cores = lambda: 1
 tokenizer = AutoTokenizer.from_pretrained(model)
 for name in ("first", "few", "many"):
     rows, _ = load_conversations(Data(files=[str(folder / f"{name}.jsonl")], prompt="{a}", reply="b"), 1)
     before = peak()
-    prefix, behind, _ = split_off_prefix(module.to_tokens(rows, tokenizer, 500), None)
+    prefix, behind, _ = split_off_prefix(to_tokens(rows, tokenizer, 500), None)
     print(len(behind), peak() - before)
     kept = behind
 """

@@ -70,16 +70,13 @@ def read_row(columns: Columns, row: Mapping[str, Any]) -> Conversation:
 def as_text(value: Any) -> str:
     """A value as a text: itself, or as JSON writes it. A date or a decimal number of parquet has no quotes.
 
-    Raises RowError for bytes, and for values that are nested too deep.
+    Raises RowError for bytes.
     """
     if isinstance(value, str):
         return value
     if isinstance(value, date | time | timedelta | Decimal):
         return str(value)
-    try:
-        return json.dumps(value, ensure_ascii=False, default=_in_json)
-    except RecursionError:
-        raise RowError("a value is nested too deep") from None
+    return json.dumps(value, ensure_ascii=False, default=_in_json)
 
 
 def _in_json(value: Any) -> Any:

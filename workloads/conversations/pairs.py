@@ -1,7 +1,7 @@
 """A row with two replies to the same turns: one to prefer, and one to avoid."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from conversations.columns import EMPTY, Columns, RowError, is_gap
@@ -9,9 +9,12 @@ from conversations.conversation import Conversation, as_text, read_row
 from conversations.turns import NO_CONVERSATION, UNTRAINED, Turn, is_said, tools_of, turns_of
 
 SAME = "both replies are the same"
+TOO_DEEP = "a value is nested too deep"
 DIFFERENT = "their two conversations differ before the last reply"
 # How a text of HH-RLHF begins, which has all turns in it.
 _HH_RLHF = "Human:"
+# More levels of lists and objects would end in the limit of Python's recursion, in one library or another.
+_MOST_LEVELS = 100
 # Stands where a turn of a known form is wanted.
 _ANY = "-"
 
@@ -21,6 +24,31 @@ def read(columns: Columns, row: Mapping[str, Any]) -> Conversation:
 
     Raises RowError for a row that cannot be trained.
     """
+    try:
+        conversation = _read(columns, row)
+    except RecursionError:
+        raise RowError(TOO_DEEP) from None
+    values = [row.get(column) for column in columns.fields.values()]
+    if _is_deep([conversation.turns, conversation.tools, conversation.rejected, values]):
+        raise RowError(TOO_DEEP)
+    return conversation
+
+
+def _is_deep(values: list[Any]) -> bool:
+    """Whether lists and objects have too many levels."""
+    for _ in range(_MOST_LEVELS):
+        values = [value for value in values if isinstance(value, Mapping | list)]
+        if not values:
+            return False
+        values = [part for value in values for part in _parts(value)]
+    return True
+
+
+def _parts(value: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
+
+
+def _read(columns: Columns, row: Mapping[str, Any]) -> Conversation:
     if not columns.rejected:
         return read_row(columns, row)
     if columns.messages and not columns.reply:

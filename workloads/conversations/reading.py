@@ -9,24 +9,58 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import IO, Any
 
 # Names of files that are read here, and parquet.
 NAMES = r"\.(jsonl|ndjson|json|csv|tsv)(\.gz)?$|\.parquet$"
+# Names of files of rows that are not read, and what makes one of them a file that is.
+_OTHER_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        r"\.(jsonl|ndjson|json|csv|tsv|parquet)\.(zst|zstd|bz2|xz|lz4|br|zip|7z)$": "unpack it, or compress "
+        "JSON or CSV with gzip",
+        r"\.(xlsx|xlsm|xls|ods)$": "save the sheet as CSV",
+        r"\.(arrow|feather|orc|avro)$": "write it as parquet",
+        NAMES: "write the end of its name in small letters",
+    }
+)
+_NO_ROWS = "is no JSON lines, JSON, CSV or parquet by its name"
 Row = dict[str, Any]
 _GZIP = b"\x1f\x8b"
 _SEPARATORS = ",;\t|"
 # Bytes of a text by their beginning, in encodings that are not read.
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+# Where JSON may write half a character.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 # A text of CSV may have so many characters. The library's own limit is 131,072.
 csv.field_size_limit(2**31 - 1)
-_DECODER = json.JSONDecoder(strict=False)
 
 
 class FileError(ValueError):
     """Why a file of rows cannot be read. The message is one line."""
+
+
+class _Twice(ValueError):
+    """An object of JSON has a key twice."""
+
+
+def row_file(name: str) -> str:
+    """The name of a file of rows. Raises FileError, with what to do, for a name of another form."""
+    if re.search(NAMES, name):
+        return name
+    advice = _advice(name)
+    raise FileError(f"{name} {_NO_ROWS}{f': {advice}' if advice else ''}")
+
+
+def may_have_rows(name: str) -> bool:
+    """Whether a file of a folder is one of rows by its name, be it read here or refused."""
+    return bool(re.search(NAMES, name) or _advice(name))
+
+
+def _advice(name: str) -> str | None:
+    return next((advice for form, advice in _OTHER_NAMES.items() if re.search(form, name.lower())), None)
 
 
 def read_rows(stream: IO[bytes], name: str, *, whole: bool = True) -> Iterator[Row]:
@@ -41,7 +75,7 @@ def read_rows(stream: IO[bytes], name: str, *, whole: bool = True) -> Iterator[R
     """
     kind = next((kind for kind in _KINDS if kind in name.lower().rsplit("/", 1)[-1]), "")
     if not kind:
-        raise FileError("is no JSON lines, JSON, CSV or parquet by its name")
+        raise FileError(_NO_ROWS)
     lines = _lines(stream, whole)
     rows = _KINDS[kind](lines, whole)
     if kind == ".json" and whole:
@@ -93,7 +127,7 @@ def _json(lines: Iterator[str], whole: bool) -> Iterator[Any]:
                 if not _goes_on(error, text):
                     raise _no_json(number, error) from None
                 break
-            yield _unicode(value, number)
+            yield _unicode(value, text[:end], number)
             number, text = number + 1, text[end:].lstrip()
         # The closing bracket of a value is in a line behind this one.
         more = _until_bracket(lines)
@@ -124,7 +158,7 @@ def _json_list(first: str, lines: Iterator[str], whole: bool) -> Iterator[Any]:
     number, start = 0, _end(between, text, text.index("[") + 1)
     while start < len(text) and text[start] != "]":
         try:
-            value, start = _DECODER.raw_decode(text, start)
+            value, end = _DECODER.raw_decode(text, start)
         except RecursionError:
             raise _too_deep(number) from None
         except ValueError as error:
@@ -132,21 +166,22 @@ def _json_list(first: str, lines: Iterator[str], whole: bool) -> Iterator[Any]:
             if not whole:
                 return
             raise _no_json(number, error) from None
-        yield _unicode(value, number)
-        number, start = number + 1, _end(between, text, start)
+        yield _unicode(value, text[start:end], number)
+        number, start = number + 1, _end(between, text, end)
     if start >= len(text) and whole:
         raise FileError(f"the list of rows does not end behind row {number - 1}")
+    if text[start + 1 :].strip():
+        raise FileError(f"has more behind its list of {number} rows: put all rows into one list")
 
 
 def _by_rows(values: Iterator[Any]) -> Iterator[Any]:
     """The values. Raises FileError for a table that is written column by column: it would be one row."""
-    first = next(values, None)
-    second = next(values, None)
-    if second is None and isinstance(first, dict) and _is_by_column(first):
+    beginning = [*islice(values, 2)]
+    if len(beginning) == 1 and isinstance(beginning[0], dict) and _is_by_column(beginning[0]):
         raise FileError(
             "has its table column by column: write it row by row, with pandas to_json(orient='records')"
         )
-    yield from (value for value in (first, second) if value is not None)
+    yield from beginning
     yield from values
 
 
@@ -164,15 +199,27 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
 
 
 def _no_json(number: int, error: ValueError) -> FileError:
-    return FileError(f"row {number} (the first is 0) is no JSON: {error}")
+    fault = "has" if isinstance(error, _Twice) else "is no JSON:"
+    return FileError(f"row {number} (the first is 0) {fault} {error}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Row:
+    """An object of JSON. Raises _Twice if it has a key twice, because nobody can say which value counts."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        (key, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise _Twice(f"two values for the key {key}: leave one out")
+    return row
 
 
 def _too_deep(number: int) -> FileError:
     return FileError(f"row {number} (the first is 0) has values that are nested too deep")
 
 
-def _unicode(value: Any, number: int) -> Any:
+def _unicode(value: Any, written: str, number: int) -> Any:
     """The value. Half a character that JSON wrote as `\\ud83d` is no text."""
+    if not _HALF.search(written):
+        return value
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -190,8 +237,8 @@ def _table(lines: Iterator[str], whole: bool) -> Iterator[Any]:
         (names,) = csv.reader([first], delimiter=separator) if first else ([],)
     except csv.Error as error:
         raise FileError(f"line 1 is no CSV: {error}") from None
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise FileError(f"line 1 has two columns {', '.join(twice)}: give each its own name")
+    if twice := columns_twice(names):
+        raise FileError(f"line 1 has {twice}")
     # A value in quotes may hold line breaks.
     values = csv.reader(
         (line for line in lines if whole or line.endswith("\n")), delimiter=separator, strict=True
@@ -212,6 +259,13 @@ def _table(lines: Iterator[str], whole: bool) -> Iterator[Any]:
             raise FileError(f"row {number} (the first is 0) is no CSV: {error}") from None
 
 
+def columns_twice(names: Iterable[str]) -> str:
+    """What to say of columns with one name, empty if there are none. Columns without a name are not read."""
+    twice = [name for name, count in Counter(names).items() if count > 1 and name.strip()]
+    return f"two columns {', '.join(twice)}: give each its own name" if twice else ""
+
+
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 _KINDS: Mapping[str, Callable[[Iterator[str], bool], Iterator[Any]]] = MappingProxyType(
     {".jsonl": _json, ".ndjson": _json, ".json": _json, ".csv": _table, ".tsv": _table}
 )

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+# Rows that a process takes at a time.
+BATCH = 250
 _SECONDS_BETWEEN_LINES = 5.0
 # Results that wait for their turn, for each process. More would only take memory.
 _WAITING = 4
@@ -53,6 +55,18 @@ class Progress:
             self._told = now
             speed = done / (now - self._began)
             print(f"tokens of {done:,} of {self._rows:,} rows, {speed:,.0f} rows a second", flush=True)
+
+
+def in_batches(function: Callable[[range], T], rows: int) -> Iterator[T]:
+    """The results of a function for the numbers of the rows, a batch at a time, on all cores.
+
+    They are in the order of the rows. Tells how far it is.
+    """
+    batches = [range(start, min(start + BATCH, rows)) for start in range(0, rows, BATCH)]
+    progress = Progress(rows)
+    for batch, result in zip(batches, in_order(function, batches, min(cores(), len(batches))), strict=True):
+        progress.tell(batch.stop)
+        yield result
 
 
 def in_order(function: Callable[..., T], inputs: Iterable[Any], processes: int) -> Iterator[T]:

@@ -156,7 +156,8 @@ def _usable(data: Data) -> "Dataset":
     _tell_unusable(data, unusable, count)
     if unread := list(dict.fromkeys(name for rows in splits.values() for name in rows.unread)):
         more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
-        tell(f"columns of {data.title} that are not trained: {', '.join(unread[:_SHOWN])}{more}")
+        names = ", ".join(name or "one without a name" for name in unread[:_SHOWN])
+        tell(f"columns of {data.title} that are not trained: {names}{more}")
     return concatenate_datasets(chosen)
 
 

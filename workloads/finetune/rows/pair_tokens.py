@@ -1,10 +1,15 @@
 """Turns pairs of replies into tokens: of the prompt, of the preferred reply, and of the rejected one."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pyarrow
 
 from conversations.chat_template import ChatTemplate, Row, check_vocabulary, in_one_line
 from conversations.turns import UNTRAINED
-from finetune.rows.data import tell_left_out
+from finetune.rows.cores import in_batches
+from finetune.rows.token_file import Layout, digest, fitting, kept, lengths
+from finetune.storage.folder import Folder
 from shared.errors import InputError
 
 if TYPE_CHECKING:
@@ -12,35 +17,50 @@ if TYPE_CHECKING:
 
 # As trl's collator calls them.
 PROMPT, CHOSEN, REJECTED = "prompt_ids", "chosen_ids", "rejected_ids"
-BATCH = 1000
 
 
 def to_pair_tokens(
-    rows: "Dataset", tokenizer: Any, max_length: int | None, vocabulary: int | None = None
+    rows: "Dataset",
+    tokenizer: Any,
+    max_length: int | None,
+    vocabulary: int | None = None,
+    beside: Folder | None = None,
 ) -> "Dataset":
     """The tokens of pairs, without those whose prompt and a reply have more than `max_length` tokens.
 
-    A reply ends at the token at which the model stops. Raises InputError as `to_tokens` does.
+    A reply ends at the token at which the model stops. They are made and kept, and InputError is raised, as
+    `to_tokens` does.
     """
-    from datasets import Dataset, Features, List, Value
+    import numpy
 
-    template = ChatTemplate(tokenizer)
-    columns: dict[str, list[list[int]]] = {PROMPT: [], CHOSEN: [], REJECTED: []}
-    for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        for number in range(len(batch["prompt"])):
-            prompt, chosen, rejected = pair_of(template, {name: batch[name][number] for name in batch})
-            for reply in (chosen, rejected):
-                check_vocabulary([*prompt, *reply], tokenizer, vocabulary)
-            if max_length is None or len(prompt) + max(len(chosen), len(rejected)) <= max_length:
-                columns[PROMPT].append(prompt)
-                columns[CHOSEN].append(chosen)
-                columns[REJECTED].append(rejected)
-    if not columns[PROMPT]:
-        raise InputError(f"all {len(rows)} pairs are longer than training.max_length, {max_length} tokens")
-    left_out = len(rows) - len(columns[PROMPT])
-    tell_left_out(left_out, len(rows), f"longer than training.max_length, {max_length} tokens")
-    return Dataset.from_dict(columns, features=Features(dict.fromkeys(columns, List(Value("int32")))))
+    maker = _Maker(rows, tokenizer, ChatTemplate(tokenizer), vocabulary)
+    name = digest(rows, tokenizer, vocabulary)
+    tokens = kept(name, PAIRS, lambda: in_batches(maker.batch, len(rows)), beside, vocabulary)
+    if not max_length:
+        return tokens
+    prompts, chosen, rejected = (lengths(tokens, column) for column in PAIRS.columns)
+    return fitting(tokens, prompts + numpy.maximum(chosen, rejected), max_length)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the tokens of pairs."""
+
+    rows: "Dataset"
+    tokenizer: Any
+    template: ChatTemplate
+    vocabulary: int | None
+
+    def batch(self, numbers: range) -> pyarrow.RecordBatch:
+        columns: tuple[list[list[int]], ...] = ([], [], [])
+        batch = self.rows[numbers.start : numbers.stop]
+        for at in range(len(numbers)):
+            prompt, *replies = pair_of(self.template, {name: batch[name][at] for name in batch})
+            for reply in replies:
+                check_vocabulary([*prompt, *reply], self.tokenizer, self.vocabulary)
+            for column, tokens in zip(columns, (prompt, *replies), strict=True):
+                column.append(tokens)
+        return PAIRS.batch(*columns)
 
 
 def pair_of(template: ChatTemplate, row: dict[str, Any]) -> tuple[list[int], list[int], list[int]]:
@@ -65,3 +85,12 @@ def _last_reply(row: Row) -> tuple[list[int], list[int]]:
     # What the template writes behind the token that ends a reply is left out.
     end = len(row.trained) - row.trained[::-1].index(True)
     return row.tokens[:first], row.tokens[first:end]
+
+
+def _check_pairs(batch: pyarrow.RecordBatch) -> None:
+    for replies in (batch.column(CHOSEN), batch.column(REJECTED)):
+        if not replies.value_lengths().to_numpy().all():
+            raise ValueError("it has pairs without a reply")
+
+
+PAIRS = Layout((PROMPT, CHOSEN, REJECTED), _check_pairs, known=(PROMPT, CHOSEN, REJECTED))

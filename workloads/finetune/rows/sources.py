@@ -8,7 +8,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from conversations.reading import NAMES, FileError, read_rows
+from conversations.reading import NAMES, FileError, columns_twice, read_rows
 from finetune.settings.sections import Data
 from shared.errors import InputError, one_line
 
@@ -94,6 +94,8 @@ def _parquet(data: Data, file: Path) -> Iterator[dict[str, Any]]:
     try:
         opened = ParquetFile(file)
         present = opened.schema_arrow.names
+        if twice := columns_twice(present):
+            raise FileError(f"has {twice}")
         # A function of the user may want all columns.
         wanted = present if data.hook else [name for name in present if name in data.columns]
         problem = data.missing_columns(present)
@@ -101,8 +103,9 @@ def _parquet(data: Data, file: Path) -> Iterator[dict[str, Any]]:
             raise InputError(f"data set {data.title} {problem}")
         for batch in opened.iter_batches(BATCH, columns=wanted):
             yield from batch.to_pylist()
-    except ArrowException as error:
-        raise FileError(f"is no parquet: {one_line(error)}") from error
+    # A page that is damaged, and a time that Python does not have.
+    except (ArrowException, OSError, OverflowError) as error:
+        raise FileError(f"is no parquet that can be read: {one_line(error)}") from error
 
 
 def _of_data_set(data: Data, split: str) -> list[Source]:

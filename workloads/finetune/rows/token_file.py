@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,19 +18,19 @@ import pyarrow
 
 from conversations import day
 from conversations.chat_template import STOPS
+from finetune.rows.data import tell_left_out
 from finetune.rows.store import own_code
 from finetune.storage.checkpoint import TOKENS
 from finetune.storage.folder import Folder
-from shared.errors import one_line
+from shared.errors import InputError, one_line
 from shared.files import remove_stale_parts, written_whole
 
 if TYPE_CHECKING:
+    import numpy
     from datasets import Dataset
 
 # The label that PyTorch's cross entropy ignores.
 NOT_TRAINED = -100
-# The tokens of each row, and the same as labels where they are trained.
-_SCHEMA = pyarrow.schema({name: pyarrow.list_(pyarrow.int32()) for name in ("input_ids", "labels")})
 _LIBRARIES = ("tokenizers", "transformers")
 _BATCH = 10_000
 
@@ -41,9 +42,26 @@ def is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def batch_of(tokens: list[list[int]], labels: list[list[int]]) -> pyarrow.RecordBatch:
-    """Rows as they stand in the file."""
-    return pyarrow.record_batch([tokens, labels], schema=_SCHEMA)
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a file of tokens, each with a list of numbers for each row.
+
+    Args:
+        check: Raises ValueError for rows that this package would not write.
+        known: Columns whose numbers are tokens of the model.
+    """
+
+    columns: tuple[str, ...]
+    check: Callable[[pyarrow.RecordBatch], None]
+    known: tuple[str, ...]
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        return pyarrow.schema({name: pyarrow.list_(pyarrow.int32()) for name in self.columns})
+
+    def batch(self, *columns: list[list[int]]) -> pyarrow.RecordBatch:
+        """Rows as they stand in the file."""
+        return pyarrow.record_batch([*columns], schema=self.schema)
 
 
 def digest(rows: "Dataset", tokenizer: Any, settings: Any) -> str:
@@ -68,7 +86,9 @@ def digest(rows: "Dataset", tokenizer: Any, settings: Any) -> str:
     return whole.hexdigest()[:24]
 
 
-def kept(name: str, make: Callable[[], Batches], beside: Folder | None, vocabulary: int | None) -> "Dataset":
+def kept(
+    name: str, layout: Layout, make: Callable[[], Batches], beside: Folder | None, vocabulary: int | None
+) -> "Dataset":
     """The tokens in the file of that name: on this disk, from beside the run, or made now.
 
     The first process also writes them beside the run.
@@ -81,15 +101,33 @@ def kept(name: str, make: Callable[[], Batches], beside: Folder | None, vocabula
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_stale_parts(file.parent.glob("*.part"))
         with written_whole(file) as part:
-            if not (beside and _fetch(beside, name, part, vocabulary)):
-                _write(part, make())
+            if not (beside and _fetch(beside, name, layout, part, vocabulary)):
+                _write(part, layout, make())
     if beside and is_first():
         _keep(beside, name, file)
     return Dataset.from_file(str(file))
 
 
-def _write(file: Path, batches: Batches) -> None:
-    with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, _SCHEMA) as writer:
+def lengths(tokens: "Dataset", column: str) -> "numpy.ndarray":
+    """How many tokens each row has in a column."""
+    import numpy
+
+    chunks = tokens.data.column(column).chunks
+    return numpy.concatenate([chunk.value_lengths() for chunk in chunks])
+
+
+def fitting(tokens: "Dataset", of_rows: "numpy.ndarray", max_length: int) -> "Dataset":
+    """The rows of at most so many tokens. Raises InputError if there is none."""
+    kept_rows = (of_rows <= max_length).nonzero()[0]
+    left_out = len(tokens) - len(kept_rows)
+    if not len(kept_rows):
+        raise InputError(f"all {len(tokens)} rows are longer than training.max_length, {max_length} tokens")
+    tell_left_out(left_out, len(tokens), f"longer than training.max_length, {max_length} tokens")
+    return tokens.select(kept_rows) if left_out else tokens
+
+
+def _write(file: Path, layout: Layout, batches: Batches) -> None:
+    with pyarrow.OSFile(str(file), "wb") as sink, pyarrow.ipc.new_stream(sink, layout.schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
@@ -103,7 +141,7 @@ def _keep(beside: Folder, name: str, file: Path) -> None:
     beside.write_text(f"{TOKENS}/{name}.json", json.dumps(_mark(file)))
 
 
-def _fetch(beside: Folder, name: str, target: Path, vocabulary: int | None) -> bool:
+def _fetch(beside: Folder, name: str, layout: Layout, target: Path, vocabulary: int | None) -> bool:
     """Download a file from beside the run. False if there is none, or none that this module wrote."""
     try:
         if not (text := beside.read_text(f"{TOKENS}/{name}.json")):
@@ -114,7 +152,7 @@ def _fetch(beside: Folder, name: str, target: Path, vocabulary: int | None) -> b
         beside.download(f"{TOKENS}/{name}.arrow", target, mark["size"])
         if mark != _mark(target):
             raise ValueError("it has other bytes than were saved")
-        _check(target, vocabulary)
+        _check(target, layout, vocabulary)
     except (ValueError, FileNotFoundError, RecursionError, MemoryError, pyarrow.ArrowException) as error:
         print(
             f"{TOKENS}/{name}.arrow in {beside.uri} is damaged: {one_line(error)}; it is made again",
@@ -131,33 +169,40 @@ def _mark(file: Path) -> dict[str, Any]:
         return {"size": file.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
 
 
-def _check(file: Path, vocabulary: int | None) -> None:
-    """Raises ValueError, or pyarrow's own, unless a file has tokens of the model and their labels."""
+def _check(file: Path, layout: Layout, vocabulary: int | None) -> None:
+    """Raises ValueError, or pyarrow's own, unless a file has tokens of the model in this layout."""
     with pyarrow.memory_map(str(file)) as source, pyarrow.ipc.open_stream(source) as reader:
         # The library reads types of columns from the metadata, which this module does not write.
-        if not reader.schema.equals(_SCHEMA, check_metadata=True):
+        if not reader.schema.equals(layout.schema, check_metadata=True):
             raise ValueError("it has other columns")
         for batch in reader:
             batch.validate(full=True)
-            _check_rows(batch, vocabulary)
+            if not len(batch) or any(
+                part.null_count for column in batch.columns for part in (column, column.values)
+            ):
+                raise ValueError("it has rows without tokens")
+            for name in layout.known:
+                values = batch.column(name).flatten().to_numpy()
+                if ((values < 0) | (values >= (vocabulary or values.max(initial=0) + 1))).any():
+                    raise ValueError("it has tokens that the model does not know")
+            layout.check(batch)
 
 
-def _check_rows(batch: pyarrow.RecordBatch, vocabulary: int | None) -> None:
+def _check_rows(batch: pyarrow.RecordBatch) -> None:
     import numpy
 
-    tokens, labels = (batch.column(name) for name in _SCHEMA.names)
-    parts = (tokens, labels, tokens.values, labels.values)
-    if not len(batch) or any(part.null_count for part in parts):
-        raise ValueError("it has rows without tokens")
+    tokens, labels = batch.columns
     if not tokens.offsets.equals(labels.offsets):
         raise ValueError("its tokens and labels are not of one length")
     values, wanted = tokens.flatten().to_numpy(), labels.flatten().to_numpy()
     is_trained = wanted != NOT_TRAINED
-    if ((values < 0) | (values >= (vocabulary or values.max(initial=0) + 1))).any():
-        raise ValueError("it has tokens that the model does not know")
     if (wanted[is_trained] != values[is_trained]).any():
         raise ValueError("its labels are not its tokens")
     starts = tokens.offsets.to_numpy()[:-1] - tokens.offsets[0].as_py()
     lengths = tokens.value_lengths().to_numpy()
     if not lengths.all() or not numpy.logical_or.reduceat(is_trained, starts).all():
         raise ValueError("it has rows of which nothing is trained")
+
+
+# The tokens of each row, and the same as labels where they are trained.
+ROWS = Layout(("input_ids", "labels"), _check_rows, known=("input_ids",))

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 from conversations.chat_template import ChatTemplate, Row, check_vocabulary, shown
 from conversations.texts import chunks_of, token_lists
 from conversations.turns import TEXT
-from finetune.rows.cores import Progress, cores, in_order
-from finetune.rows.data import tell, tell_left_out
-from finetune.rows.token_file import NOT_TRAINED, batch_of, digest, kept
+from finetune.rows.cores import in_batches
+from finetune.rows.data import tell
+from finetune.rows.token_file import NOT_TRAINED, ROWS, digest, fitting, kept, lengths
 from finetune.storage.folder import Folder
-from shared.errors import InputError
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from pyarrow import RecordBatch
-
-# Rows that a process takes at a time.
-BATCH = 250
 
 
 def to_tokens(
@@ -39,7 +35,7 @@ def to_tokens(
     chunks = max_length if max_length and TEXT in rows[0] else None
     maker = _Maker(rows, tokenizer, ChatTemplate(tokenizer), chunks, vocabulary)
     name = digest(rows, tokenizer, (chunks, vocabulary))
-    tokens = kept(name, maker.batches, beside, vocabulary)
+    tokens = kept(name, ROWS, maker.batches, beside, vocabulary)
     if chunks:
         return tokens
     count = len(tokens)
@@ -48,20 +44,7 @@ def to_tokens(
             f"{len(rows):,} conversations are {count:,} rows: the chat template writes earlier turns "
             "differently when others follow, so replies are rows of their own"
         )
-    return _fitting(tokens, max_length) if max_length else tokens
-
-
-def _fitting(tokens: "Dataset", max_length: int) -> "Dataset":
-    """The rows of at most so many tokens. Raises InputError if there is none."""
-    import numpy
-
-    chunks = tokens.data.column("input_ids").chunks
-    fitting = numpy.flatnonzero(numpy.concatenate([chunk.value_lengths() for chunk in chunks]) <= max_length)
-    left_out = len(tokens) - len(fitting)
-    if not len(fitting):
-        raise InputError(f"all {len(tokens)} rows are longer than training.max_length, {max_length} tokens")
-    tell_left_out(left_out, len(tokens), f"longer than training.max_length, {max_length} tokens")
-    return tokens.select(fitting) if left_out else tokens
+    return fitting(tokens, lengths(tokens, "input_ids"), max_length) if max_length else tokens
 
 
 @dataclass(frozen=True)
@@ -76,17 +59,12 @@ class _Maker:
 
     def batches(self) -> "Iterator[RecordBatch]":
         """All tokens, in the order of the rows. Tells how far it is."""
-        starts = range(0, len(self.rows), BATCH)
         make = self._chunks if self.chunks else self._conversations
-        progress = Progress(len(self.rows))
-        for start, batch in zip(starts, in_order(make, starts, min(cores(), len(starts))), strict=True):
-            progress.tell(min(start + BATCH, len(self.rows)))
-            if len(batch):
-                yield batch
+        yield from filter(len, in_batches(make, len(self.rows)))
 
-    def _conversations(self, start: int) -> "RecordBatch":
+    def _conversations(self, numbers: range) -> "RecordBatch":
         tokens, labels = list[list[int]](), list[list[int]]()
-        batch = self.rows[start : start + BATCH]
+        batch = self.rows[numbers.start : numbers.stop]
         all_tools = batch.get("tools") or [None] * len(batch["prompt"])
         for prompt, completion, tools in zip(batch["prompt"], batch["completion"], all_tools, strict=True):
             for row in self.template.rows([*prompt, *completion], tools):
@@ -98,16 +76,15 @@ class _Maker:
                         for token, is_trained in zip(row.tokens, row.trained, strict=True)
                     ]
                 )
-        return batch_of(tokens, labels)
+        return ROWS.batch(tokens, labels)
 
-    def _chunks(self, start: int) -> "RecordBatch":
+    def _chunks(self, numbers: range) -> "RecordBatch":
         """The first token of a chunk is trained with another one."""
         chunks = list[list[int]]()
-        batch = self.rows.select(range(start, min(start + BATCH, len(self.rows))))
-        for tokens in token_lists(batch, self.tokenizer):
+        for tokens in token_lists(self.rows.select(numbers), self.tokenizer):
             check_vocabulary(tokens, self.tokenizer, self.vocabulary)
             chunks += chunks_of(tokens, cast(int, self.chunks))
-        return batch_of(chunks, [[NOT_TRAINED, *chunk[1:]] for chunk in chunks])
+        return ROWS.batch(chunks, [[NOT_TRAINED, *chunk[1:]] for chunk in chunks])
 
 
 def first_row(rows: "Dataset", processor: Any, pictures: bool) -> list[str]:

@@ -10,8 +10,7 @@ from trl import DPOConfig, DPOTrainer
 
 from finetune.model.adapter import lora_config
 from finetune.model.first_adapter import REFERENCE, hold_reference, load_first_weights
-from finetune.model.loading import config_in_cache, load_model, vocabulary, without_router_scores
-from finetune.rows.pair_tokens import to_pair_tokens
+from finetune.model.loading import load_model, without_router_scores
 from finetune.run.trainer import balance_experts
 from finetune.settings.recipe import Recipe
 from finetune.settings.sections import Training
@@ -40,11 +39,8 @@ def build_pair_trainer(
     callbacks: list[TrainerCallback],
     first: AdapterFiles | None,
 ) -> DPOTrainer:
-    """The trainer of a recipe over pairs of replies, with the model, and perhaps an adapter, from disk."""
+    """The trainer of a recipe over tokens of pairs, with the model, and perhaps an adapter, from disk."""
     assert recipe.lora
-    length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
-    rows = to_pair_tokens(rows, processor, length, known)
-    test_rows = to_pair_tokens(test_rows, processor, length, known) if test_rows else None
     model = load_model(recipe.model, arguments.device)
     balance_experts(arguments, model, recipe)
     with errors_of_trl(recipe.training):

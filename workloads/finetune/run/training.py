@@ -225,11 +225,11 @@ def build_trainer(
     The tokens stay in `beside`, the run's folder, too.
     """
     processor = _prepare(recipe, rows).processor
+    make = partial(token_rows, recipe, processor, rows, test_rows, beside)
+    prefix, rows, test_rows = in_turns(arguments, make)
     if isinstance(arguments, DPOConfig):
         return build_pair_trainer(recipe, arguments, processor, rows, test_rows, callbacks, first)
     arguments.packing = recipe.training.packs
-    make = partial(token_rows, recipe, processor, rows, test_rows, beside)
-    prefix, rows, test_rows = in_turns(arguments, make)
     with loaded_by_one_process(is_sharded(recipe.training)):
         model = load_model(
             recipe.model, arguments.device, packed=recipe.training.packs, trained=recipe.lora is None

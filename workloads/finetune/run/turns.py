@@ -7,6 +7,7 @@ from accelerate.utils import gather_object
 from transformers import TrainingArguments
 
 from finetune.model.loading import config_in_cache, vocabulary
+from finetune.rows.pair_tokens import to_pair_tokens
 from finetune.rows.prefix import split_off_prefix
 from finetune.rows.tokens import to_tokens
 from finetune.settings.recipe import Recipe
@@ -48,8 +49,9 @@ def token_rows(
     """Rows as the trainer takes them: tokens behind the prefix that all share, or pictures as they are."""
     if recipe.data.image is None:
         length, known = recipe.training.max_length, vocabulary(config_in_cache(recipe.model))
-        rows = to_tokens(rows, processor, length, known, beside)
-        test_rows = to_tokens(test_rows, processor, length, known, beside) if test_rows else None
+        make = to_pair_tokens if recipe.task == "preference" else to_tokens
+        rows = make(rows, processor, length, known, beside)
+        test_rows = make(test_rows, processor, length, known, beside) if test_rows else None
     if recipe.training.packing:
         return split_off_prefix(rows, test_rows)
     return [], rows, test_rows

@@ -5,14 +5,13 @@ Nothing heavy is imported here, so a wrong key is reported in a fraction of a se
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from conversations.reading import NAMES
+from conversations.reading import may_have_rows
 from finetune.settings.contradictions import (
     contradictions,
     for_all_weights,
@@ -226,7 +225,7 @@ def _paths(file: Any, folder: Path) -> list[Any]:
     path = folder / file
     if not path.is_dir():
         return [str(path)]
-    return sorted(str(inside) for inside in path.iterdir() if re.search(NAMES, inside.name)) or [str(path)]
+    return sorted(str(inside) for inside in path.iterdir() if may_have_rows(inside.name)) or [str(path)]
 
 
 def with_defaults(tree: Any) -> Any:

@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat
 
-from conversations.reading import NAMES
 from finetune.settings.contradictions import with_fields
-from finetune.settings.values import MaybeSourceName
+from finetune.settings.values import MaybeSourceName, RowFile
 
 # Keys of a set that say where its rows are.
 _PLACE = {"name", "config", "files", "split", "revision"}
@@ -31,7 +30,7 @@ class RowSet(BaseModel):
         None, description="The commit on the Hub, which a set of the Hub must have."
     )
     config: str | None = Field(None, description="The data set's configuration (subset), if it has several.")
-    files: list[Annotated[str, Field(pattern=NAMES)]] = Field([], description="Files in place of name.")
+    files: list[RowFile] = Field([], description="Files in place of name.")
     split: str = Field("train", description="The split, or a part of it, such as train[:50%].")
     messages: str | None = Field(None, description="As in data.")
     prompt: str | None = Field(None, description="As in data.")

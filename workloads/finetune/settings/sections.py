@@ -20,7 +20,7 @@ from conversations.conversation import Conversation
 from conversations.known import no_column
 from conversations.pairs import read
 from conversations.pictures import is_below
-from conversations.reading import NAMES, FileError, read_rows
+from conversations.reading import FileError, read_rows
 from finetune.settings.contradictions import with_fields
 from finetune.settings.row_sets import RowSet, with_files_of_sets
 from finetune.settings.templates import TemplateName
@@ -30,6 +30,7 @@ from finetune.settings.values import (
     MaybeSourceName,
     MaybeText,
     PlainName,
+    RowFile,
     Section,
     Source,
     Text,
@@ -84,7 +85,7 @@ class Data(Source):
         "", description="A Hugging Face id or a directory. Leave it out when you name files."
     )
     config: Text | None = Field(None, description="The data set's configuration (subset), if it has several.")
-    files: list[Annotated[str, Field(pattern=NAMES)]] = Field(
+    files: list[RowFile] = Field(
         [],
         description="Files in place of name: JSON lines, JSON, CSV, each also as .gz, or parquet. "
         "gs://BUCKET/FILE, or paths, which begin at the recipe's folder. A folder stands for its files. A "

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from conversations.reading import NAMES, row_file
+
 
 def _not_blank(text: str) -> str:
     if not text.strip():
@@ -48,6 +50,7 @@ MaybeSourceName = Annotated[str, AfterValidator(lambda text: text and _is_name(t
 AdapterName = Annotated[str, AfterValidator(_is_adapter)]
 # A branch, a tag, a commit or a repository.
 PlainName = Annotated[str, AfterValidator(_is_plain)]
+RowFile = Annotated[str, AfterValidator(row_file), Field(json_schema_extra={"pattern": NAMES})]
 
 # A function of the user, in a file beside the recipe.
 _FUNCTION = re.compile(r".+\.py:[A-Za-z_]\w*")

@@ -16,7 +16,8 @@ import numpy
 
 from conversations.chat_template import ChatTemplate, Row, check_vocabulary, shown
 from conversations.columns import RowError
-from conversations.conversation import Conversation, read_row
+from conversations.conversation import Conversation
+from conversations.pairs import read
 from conversations.reading import FileError, read_rows
 from conversations.stops import tell_stops
 from conversations.thinking import settle_for
@@ -38,7 +39,7 @@ OPEN_SEQUENCES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class _Columns:
-    """The columns of a conversation, as `read_row` takes them."""
+    """The columns of a conversation, as `read` takes them."""
 
     messages: str
     tools: str | None = None
@@ -208,7 +209,7 @@ def _conversations(recipe: Recipe, key: str) -> Iterator[Conversation]:
         for place, row in _rows_in(files, columns):
             count += 1
             try:
-                yield read_row(columns, row)
+                yield read(columns, row)
             except RowError as error:
                 unusable.append((place, error))
     if len(unusable) > MOST_LEFT_OUT * count:
