@@ -13,6 +13,7 @@ from pyarrow import parquet
 from row_forms import COLUMNS, OPENAI, QUESTION, lines
 from test_row_forms import MESSAGES, REPLY, USER, loaded
 
+from finetune.rows import cores, store
 from finetune.rows.store import own_code
 from finetune.settings.recipe import load_recipe
 from shared.errors import InputError
@@ -296,3 +297,24 @@ def test_a_file_of_rows_that_is_not_read_is_named_with_what_to_do(
         f"data.files.{number} {tmp_path / 'rows' / name} is no JSON lines, JSON, CSV or parquet by its name"
     )
     assert str(error.value) == f"recipe {recipe}: {words}{f': {advice}' if advice else ''}"
+
+
+def test_processes_make_the_rows_that_one_makes_in_the_order_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [QUESTION | {"question": str(number) if number % 9 else ""} for number in range(50)]
+    results = []
+    for processes in (3, 1):
+        monkeypatch.setattr(store, "BATCH", 4)
+        monkeypatch.setattr(store, "cores", lambda processes=processes: processes)
+        started = []
+        monkeypatch.setattr(
+            store, "in_order", lambda *of, started=started: started.append(of[-1]) or cores.in_order(*of)
+        )
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        results.append([row["prompt"] for row in loaded(folder, lines(*rows), **COLUMNS, most_left_out=0.5)])
+        assert started == [processes]
+        assert "6 of 50 rows are left out: a text that the recipe needs is empty" in capsys.readouterr().out
+    assert results[0] == results[1]
+    assert [row[0]["content"] for row in results[0]] == [str(at) for at in range(50) if at % 9]

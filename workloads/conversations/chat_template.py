@@ -9,7 +9,7 @@ from typing import Any
 
 from conversations.texts import PromptTokens
 from conversations.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
-from conversations.turns import IN_TEXT, THOUGHTS, UNTRAINED, text_of, thoughts_of
+from conversations.turns import THOUGHTS, UNTRAINED, text_of, thoughts_of, written_thoughts
 from shared.errors import InputError, one_line
 
 # Characters of a text that are shown.
@@ -116,7 +116,7 @@ class ChatTemplate:
                 "the model's chat template writes the prompt differently when a reply follows; "
                 f"{TAKE_ANOTHER}"
             )
-        written = IN_TEXT.match(text_of(conversation[-1]))
+        written = written_thoughts(text_of(conversation[-1]))
         if written and thoughts not in answer and not closing(prompt):
             # The template leaves out thoughts also of the last reply, and the model writes them.
             answer = written[0].lstrip() + answer.lstrip()

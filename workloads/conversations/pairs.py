@@ -1,7 +1,7 @@
 """A row with two replies to the same turns: one to prefer, and one to avoid."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from conversations.columns import EMPTY, Columns, RowError, is_gap
@@ -37,15 +37,11 @@ def read(columns: Columns, row: Mapping[str, Any]) -> Conversation:
 def _is_deep(values: list[Any]) -> bool:
     """Whether lists and objects have too many levels."""
     for _ in range(_MOST_LEVELS):
-        values = [value for value in values if isinstance(value, Mapping | list)]
+        values = [value for value in values if isinstance(value, dict | list)]
         if not values:
             return False
-        values = [part for value in values for part in _parts(value)]
+        values = [part for value in values for part in (value.values() if isinstance(value, dict) else value)]
     return True
-
-
-def _parts(value: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value
 
 
 def _read(columns: Columns, row: Mapping[str, Any]) -> Conversation:

@@ -29,7 +29,7 @@ _TAGS = {
     "<|START_THINKING|>": "<|END_THINKING|>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
 }
-IN_TEXT = re.compile(
+_IN_TEXT = re.compile(
     rf"\s*(?:{'|'.join(map(re.escape, _TAGS))})?(.*?)(?:{'|'.join(map(re.escape, _TAGS.values()))})\s*",
     re.DOTALL,
 )
@@ -262,9 +262,15 @@ def thoughts_of(turn: Mapping[str, Any]) -> tuple[str, Turn]:
     rest = {name: value for name, value in turn.items() if name not in THOUGHTS}
     thoughts = next((turn[name] for name in THOUGHTS if str(turn.get(name) or "").strip()), "")
     text = text_of(turn)
-    if not thoughts and (written := IN_TEXT.match(text)):
+    if not thoughts and (written := written_thoughts(text)):
         return written[1].strip(), rest | {"content": text[written.end() :]}
     return thoughts, rest
+
+
+def written_thoughts(text: str) -> re.Match[str] | None:
+    """The thoughts with which a text begins: the first group of the match, which ends with their mark."""
+    # The expression alone would look for the mark once from each blank with which the text begins.
+    return _IN_TEXT.match(text) if any(end in text for end in _TAGS.values()) else None
 
 
 def is_said(turn: Mapping[str, Any]) -> bool:

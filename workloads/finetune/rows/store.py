@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from conversations.columns import RowError
 from conversations.conversation import Conversation, is_trained
 from conversations.pairs import read
 from conversations.turns import UNTRAINED
+from finetune.rows.cores import cores, in_order
 from finetune.rows.pictures import decode
 from finetune.rows.sources import BATCH, Source, reading, sources_of
 from finetune.settings.recipe import RECIPES
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 # Keys of a recipe that choose among rows, and do not change one.
 _CHOICES = {"rows", "test_rows", "split", "most_left_out", "sets"}
 _THREADS = min(16, os.cpu_count() or 1)
+# Processes that make rows of what one process reads. More would wait for it.
+_READERS = 4
+# A row with its number, and the folder at which the paths of its pictures begin.
+_Numbered = tuple[int, dict[str, Any], Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +113,7 @@ def _write(data: Data, sources: list[Source], target: Path) -> "tuple[Reader, li
         pyarrow.ipc.new_stream(sink, schema) as writer,
         ThreadPoolExecutor(_THREADS) as threads,
     ):
-        rows = reader.rows(sources)
+        rows = reader.rows_on_cores(sources)
         while batch := [*islice(rows, BATCH)]:
             usable = []
             for row in threads.map(checked, batch) if data.image else batch:
@@ -143,12 +148,30 @@ class Reader:
 
     def rows(self, sources: list[Source]) -> "Iterator[list[dict[str, Any]] | Unusable]":
         """What a row becomes: one row to store, or several, or the reason why it is left out."""
+        yield from map(self._stored, self._numbered(sources))
+
+    def rows_on_cores(self, sources: list[Source]) -> "Iterator[list[dict[str, Any]] | Unusable]":
+        """The same. Several processes make them, unless they are few, have pictures, or are a function's."""
+        numbered = self._numbered(sources)
+        first = [*islice(numbered, BATCH)]
+        is_alone = len(first) < BATCH or self._data.image or self._data.hook
+        remaining = iter(lambda: [*islice(numbered, BATCH)], [])
+        for rows in in_order(
+            self._batch, chain([first], remaining), 1 if is_alone else min(cores(), _READERS)
+        ):
+            yield from rows
+
+    def _batch(self, rows: list[_Numbered]) -> "list[list[dict[str, Any]] | Unusable]":
+        return [*map(self._stored, rows)]
+
+    def _numbered(self, sources: list[Source]) -> Iterator[_Numbered]:
+        """The rows as they are read. Counts them."""
         for source in sources:
             with reading(self._data, source):
                 for raw in source.rows():
                     for row in self._hooked(raw):
                         self.keys.update(dict.fromkeys(row))
-                        yield self._stored(row, source)
+                        yield self.count, row, source.folder
                         self.count += 1
                 if self._hook is None:
                     self._others.update(dict.fromkeys(source.columns()))
@@ -181,19 +204,20 @@ class Reader:
             )
         return rows
 
-    def _stored(self, row: dict[str, Any], source: Source) -> "list[dict[str, Any]] | Unusable":
+    def _stored(self, numbered: _Numbered) -> "list[dict[str, Any]] | Unusable":
+        at, row, folder = numbered
         try:
             conversation = read(self._data, row)
         except RowError as error:
-            return Unusable(at=self.count, reason=error.reason, detail=str(error))
+            return Unusable(at=at, reason=error.reason, detail=str(error))
         if self._data.trained_replies == "last":
             turns = [_untrained(turn) for turn in conversation.turns[:-1]]
             conversation = replace(conversation, turns=[*turns, conversation.turns[-1]])
         values = {column: row.get(column) for column in self._data.fields.values()}
-        kept = {"at": self.count, "thinks": conversation.thinks}
+        kept = {"at": at, "thinks": conversation.thinks}
         if not self._data.image:
             return [kept | {"row": _json(conversation, len(conversation.turns), values)}]
-        pictures = [_picture(picture, source.folder) for picture in conversation.pictures]
+        pictures = [_picture(picture, folder) for picture in conversation.pictures]
         ends = [end for end, turn in enumerate(conversation.turns, start=1) if is_trained(turn)]
         shown = [pictures[: _places(conversation, end)] for end in ends]
         return [
