@@ -155,11 +155,9 @@ class Reader:
         numbered = self._numbered(sources)
         first = [*islice(numbered, BATCH)]
         is_alone = len(first) < BATCH or self._data.image or self._data.hook
-        remaining = iter(lambda: [*islice(numbered, BATCH)], [])
-        for rows in in_order(
-            self._batch, chain([first], remaining), 1 if is_alone else min(cores(), _READERS)
-        ):
-            yield from rows
+        processes = 1 if is_alone else min(cores(), _READERS)
+        batches = chain([first], iter(lambda: [*islice(numbered, BATCH)], []))
+        yield from chain.from_iterable(in_order(self._batch, batches, processes))
 
     def _batch(self, rows: list[_Numbered]) -> "list[list[dict[str, Any]] | Unusable]":
         return [*map(self._stored, rows)]
