@@ -79,7 +79,7 @@ REFUSED = {
         json.dumps([QUESTION]).encode() * 2,
         "has more behind its list of 1 rows: put all rows into one list",
     ),
-    "an empty row": ("rows.jsonl", b"null\n" + lines(QUESTION), "row 0 .* is no object"),
+    "an empty row": ("rows.json", b"null\n" + lines(QUESTION), "row 0 .* is no object"),
     "a broken row in the middle": (
         "rows.jsonl",
         lines(QUESTION) + b'{"question": "a", "answer"\n' + lines(QUESTION),

@@ -48,14 +48,16 @@ def cache_of_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def tokens_of(tmp_path: Path, cache_of_node: Path) -> Pairs:
     """Makes tokens of rows in a file, in the order of the file."""
 
-    def made(*rows: dict[str, Any], length: int | None = None, **options: Any) -> list[dict[str, list[int]]]:
+    def pairs_of(
+        *rows: dict[str, Any], length: int | None = None, **options: Any
+    ) -> list[dict[str, list[int]]]:
         file = tmp_path / "pairs.jsonl"
         file.write_text("".join(f"{json.dumps(pair)}\n" for pair in rows))
         data = Data(files=[str(file)], messages="prompt", reply="chosen", rejected="rejected")
         loaded, _ = load_conversations(data, 42)
         return to_pair_tokens(loaded, tokenizer(), length, **options).to_list()
 
-    return made
+    return pairs_of
 
 
 def test_each_reply_is_in_its_place_and_ends_at_the_token_that_ends_it(tokens_of: Pairs) -> None:
