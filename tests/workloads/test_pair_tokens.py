@@ -1,7 +1,7 @@
 """The tokens of pairs of replies: what each has, which pairs are too long, and what is refused."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -123,7 +123,7 @@ def many() -> list[dict[str, Any]]:
 
 
 @contextmanager
-def processes(number: int, rows_at_a_time: int) -> Iterator[None]:
+def processes(number: int, rows_at_a_time: int) -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cores, "cores", lambda: number)
         patch.setattr(cores, "BATCH", rows_at_a_time)
