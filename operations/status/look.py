@@ -47,7 +47,8 @@ def look(
         described: dict[str, Any] = {}
         with _noted("cluster", unseen):
             described = _described(clients, resource)
-            lines += _gke(described)
+            lines.append(_gke("cluster", described))
+            lines += _pools(described.get("nodePools") or (), unseen)
         if described.get("status") == _GONE or not (reached or described):
             continue
         with _noted("inside the cluster", unseen):
@@ -83,21 +84,27 @@ def _described(clients: Clients, resource: Resource) -> dict[str, Any]:
         raise
 
 
-def _gke(cluster: dict[str, Any]) -> Iterator[Line]:
-    """Lines for the cluster and for its unhealthy node pools."""
-    pools = (pool for pool in cluster.get("nodePools") or () if pool.get("status") != "RUNNING")
-    for kind, tree in (("cluster", cluster), *(("node pool", pool) for pool in pools)):
-        status = str(tree.get("status") or "")
-        messages = [str(condition.get("message") or "") for condition in tree.get("conditions") or ()]
-        messages.append(str(tree.get("statusMessage") or ""))
-        bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR", _GONE)
-        why = words.explain(*messages) if bad else words.plain(*messages)
-        if status == _GONE:
-            why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
-        health = Health.GOOD if status == "RUNNING" else Health.WAITING
-        if bad:
-            health = Health.BAD
-        yield Line(kind=kind, name=tree["name"], state=status.lower(), health=health, why=why)
+def _gke(kind: str, tree: dict[str, Any]) -> Line:
+    """A line for a cluster or a node pool."""
+    status = str(tree.get("status") or "")
+    messages = [str(condition.get("message") or "") for condition in tree.get("conditions") or ()]
+    messages.append(str(tree.get("statusMessage") or ""))
+    bad = status in ("ERROR", "DEGRADED", "RUNNING_WITH_ERROR", _GONE)
+    why = words.explain(*messages) if bad else words.plain(*messages)
+    if status == _GONE:
+        why = Why(text="it is in the state and not in the project", remedy="pulumi refresh")
+    health = Health.GOOD if status == "RUNNING" else Health.WAITING
+    if bad:
+        health = Health.BAD
+    return Line(kind=kind, name=str(tree["name"]), state=status.lower(), health=health, why=why)
+
+
+def _pools(pools: Iterable[dict[str, Any]], unseen: Unseen) -> Iterator[Line]:
+    """A line for each node pool that does not run."""
+    for pool in pools:
+        with _noted("node pool", unseen):
+            if pool.get("status") != "RUNNING":
+                yield _gke("node pool", pool)
 
 
 def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iterator[Line]:
@@ -117,16 +124,21 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
             plural = f"{kind.lower()}s"
             with _noted(plural, unseen):
                 there = cluster.every(_path(namespace, f"apis/{api}", plural))
-                kinds[kind] = _sound(plural, partial(map, read), there, unseen)
-                yield from map(read, kinds[kind])
+                sound = _sound(plural, partial(map, read), there, unseen)
+                yield from map(read, sound)
+                if len(sound) == len(there):
+                    kinds[kind] = sound
+        # A job that cannot be read may run on any Ray cluster.
         if {"RayCluster", "RayJob"} <= kinds.keys():
-            yield from workloads.idle_ray(kinds["RayCluster"], kinds["RayJob"])
+            with _noted("idle Ray clusters", unseen):
+                yield from workloads.idle_ray(kinds["RayCluster"], kinds["RayJob"])
         with _noted("queue", unseen):
             queued = cluster.every(_path(namespace, f"apis/{_KUEUE}/v1beta2", "workloads"))
             yield from _read("queue", workloads.queue, queued, unseen)
         events: list[Object] = []
         with _noted("events", unseen):
-            events = cluster.every(_path(namespace, "api/v1", "events"))
+            there = cluster.every(_path(namespace, "api/v1", "events"))
+            events = _sound("events", refused, there, unseen)
             yield from refused(events)
         with _noted("pods", unseen):
             there = cluster.every(_path(namespace, "api/v1", "pods"))
@@ -137,7 +149,8 @@ def _inside(cluster: Cluster, namespaces: Iterable[str], unseen: Unseen) -> Iter
             all_pods += sound
             unread.remove(namespace)
     if not unread:
-        yield from unused(_sound("nodes", nodes, machines, []), all_pods)
+        with _noted("idle nodes", unseen):
+            yield from unused(_sound("nodes", nodes, machines, []), all_pods)
 
 
 def _read(
@@ -154,6 +167,7 @@ def _sound(
     sound: list[Object] = []
     for tree in trees:
         try:
+            _check_metadata(tree)
             list(read([tree]))
         except ODD_ANSWER as error:
             name = _name(tree)
@@ -162,6 +176,14 @@ def _sound(
         else:
             sound.append(tree)
     return sound
+
+
+def _check_metadata(tree: Object) -> None:
+    """Raises an error of `ODD_ANSWER` for an object whose name, uid or labels are no texts."""
+    metadata = tree["metadata"]
+    texts = metadata["name"], metadata.get("uid") or "", *(metadata.get("labels") or {}).values()
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("its metadata are no texts")
 
 
 def _name(tree: Object) -> str:

@@ -202,8 +202,8 @@ _SCALING: Final[_Meanings] = {
 def _newest(events: Sequence[Object], meanings: _Meanings) -> Why | None:
     """The meaning of the newest event that has one."""
     for event in events:
-        if event.get("reason") in meanings:
-            return meanings[event["reason"]](event.get("message") or "")
+        if meaning := meanings.get(str(event.get("reason"))):
+            return meaning(str(event.get("message") or ""))
     return None
 
 

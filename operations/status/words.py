@@ -29,7 +29,8 @@ def plain(*messages: str) -> Why | None:
 
 def explain(*messages: str, otherwise: str = "{}", remedy: str = "", bad: bool = True) -> Why:
     """The plain words for the first known message, or else its first sentence, put into `otherwise`."""
-    return plain(*messages) or Why(text=otherwise.format(first_sentence(*messages)), remedy=remedy, bad=bad)
+    text = otherwise.replace("{}", first_sentence(*messages))
+    return plain(*messages) or Why(text=text, remedy=remedy, bad=bad)
 
 
 def unschedulable(message: str) -> Why:
