@@ -1,6 +1,7 @@
 """Checks at the Hugging Face Hub: the token, the licences of the models, the data sets, a chat template."""
 
 import http.client
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -115,8 +116,9 @@ def viewed(plan: StackPlan, clients: Clients, what: str, **query: str) -> dict[s
     huggingface_hub.set_client_factory(_client)
     headers = build_hf_headers(token=token_of(plan) or False)
     try:
-        response = huggingface_hub.get_session().get(f"{server}/{what}", params=query, headers=headers)
-        answer = response.json() if response.status_code == http.client.OK else {}
+        page = huggingface_hub.get_session().stream("GET", f"{server}/{what}", params=query, headers=headers)
+        with page as response:
+            answer = json.loads(_text(response)) if response.status_code == http.client.OK else {}
     except (httpx2.HTTPError, *ODD_ANSWER):
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -1,4 +1,4 @@
-"""Objects of any size, written by somebody else into a bucket: every reader gives up with one line."""
+"""Objects of any size, in a bucket or at the Hub, written by somebody else: no reader takes them whole."""
 
 import gzip
 import json
@@ -13,6 +13,7 @@ import cloud.client
 from cloud.client import TooLargeError, client
 from components.base.once import OnceError
 from components.finished_run.lookup import result_of
+from operations.checks import hub
 from operations.checks.served_run import _Files
 from operations.errors import OperationError
 from operations.google.clients import Clients
@@ -24,7 +25,10 @@ from operations.status.run_files import RunInBucket, RunInFolder
 from rehearsal.fakes.finished_run import write_adapter
 from rehearsal.stand_ins.answers import Answer
 from tests.components.runs_in_a_bucket import PROPS, RUN, look
+from tests.neutral_stacks import NEUTRAL
+from tests.operations.good_project import GoodProject, file_of
 from tests.operations.google_buckets import GoogleBuckets
+from tests.operations.google_server import Page
 from tests.operations.report.runs import run_folder
 
 MOST = 2**20
@@ -141,3 +145,26 @@ def test_a_run_on_this_machine_is_read_up_to_the_same_size(tmp_path: Path) -> No
         file.truncate(2**40)
     with pytest.raises(OperationError, match=r"metrics\.jsonl is not read: it has more than 64 MiB"):
         record.read(RunInFolder(folder=folder))
+
+
+def test_a_file_of_a_model_is_read_up_to_the_same_size(
+    good: GoodProject, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, texts = good.plan(NEUTRAL), []
+    good.server.plant_page(file_of("team/chat", "config.json"), Page(content={"text": "x" * 100}))
+    for most in (200, 100):
+        monkeypatch.setattr(hub, "MOST_BYTES", most)
+        texts.append(hub.content_of(plan, clients, "team/chat", None, "config.json"))
+    whole, given_up = texts
+    assert json.loads(whole or "") == {"text": "x" * 100}
+    assert given_up is None
+
+
+def test_an_answer_about_a_data_set_is_read_up_to_the_same_size(
+    good: GoodProject, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, rows = good.plan(NEUTRAL), {"rows": ["x" * 100]}
+    good.server.plant_page("dataset-viewer/first-rows", Page(content=rows))
+    assert hub.viewed(plan, clients, "first-rows") == rows
+    monkeypatch.setattr(hub, "MOST_BYTES", 100)
+    assert hub.viewed(plan, clients, "first-rows") == {}
