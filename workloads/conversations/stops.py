@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from conversations.chat_template import STOPS, TAKE_ANOTHER, ChatTemplate
+from conversations.cpu_limit import SECONDS, ends
 from shared.errors import InputError
 from shared.model_files import FROM_DISK
 
@@ -16,6 +17,26 @@ def short_row(tokenizer: Any) -> list[int]:
     if not tokenizer.chat_template:
         return tokenizer("Hello, yes")["input_ids"]
     return ChatTemplate(tokenizer).row([*TRIAL, {"role": "assistant", "content": "yes"}]).tokens
+
+
+def check_ends(processor: Any) -> None:
+    """Raises InputError when the chat template of a processor, or of a tokenizer, does not end.
+
+    It is a program of the model's author. One that ends in an error has its own line later.
+    """
+    tokenizer = getattr(processor, "tokenizer", processor)
+    if not tokenizer.chat_template:
+        return
+
+    def write() -> None:
+        ChatTemplate(tokenizer, processor).prompt(TRIAL)
+        short_row(tokenizer)
+
+    if not ends(write):
+        raise InputError(
+            f"the model's chat template does not end: a short conversation takes it more than {SECONDS} CPU "
+            "seconds; take another model"
+        )
 
 
 def short_prompt(tokenizer: Any) -> list[int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from conversations.cpu_limit import ends
 from shared.errors import InputError, one_line
 
 JINJA = "chat_template.jinja"
@@ -170,6 +171,10 @@ def _syntax_problems(text: str) -> Iterator[str]:
     from jinja2 import TemplateSyntaxError
     from transformers.utils.chat_template_utils import _compile_jinja_template
 
+    # The compiler computes what stands between constants.
+    if not ends(lambda: _compile_jinja_template(text)):
+        yield "is a chat template that does not end"
+        return
     try:
         _compile_jinja_template(text)
     except TemplateSyntaxError as error:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conversations.stops import tell_stops
+from conversations.stops import check_ends, tell_stops
 from finetune.model.descriptions import check_descriptions, check_template, tokenizer_problem
 from finetune.model.families import auto_class, model_class, takes_pictures, text_attention
 from finetune.model.first_adapter import with_first_adapter
@@ -165,6 +165,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     `packed` if every batch is a pack of rows. `trained` if its weights are trained: they are then in fp32.
     """
     import torch
+    from safetensors import SafetensorError
     from transformers import BitsAndBytesConfig
 
     from finetune.model.attention import PACKED_ROWS
@@ -191,7 +192,7 @@ def load_model(model: Model, device: "torch.device", packed: bool = False, train
     # would have other names, and would not load on the published model.
     try:
         loaded = auto_class(config).from_pretrained(model.name, config=config, **options)
-    except LOADING_ERRORS as error:
+    except (*LOADING_ERRORS, SafetensorError) as error:
         raise _not_loaded(model, error) from error
     if plain_weights(config):
         # transformers would write the weights under the names of their quantized parts.
@@ -253,6 +254,7 @@ def load_processor(
         processor.chat_template = tokenizer.chat_template = template_text(template)
     _set_padding(tokenizer, rows)
     tell_stops(tokenizer, name, revision)
+    check_ends(processor)
     return processor
 
 
