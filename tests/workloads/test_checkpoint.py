@@ -17,6 +17,8 @@ from shared.errors import InputError
 from shared.files import MetricsLog
 from shared.remembered import SUBMISSION
 
+WEIGHTS = (992).to_bytes(8, "little") + b"{}".ljust(992)  # safetensors without a tensor
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
@@ -27,7 +29,7 @@ def save(run: RunFolder, tmp_path: Path, step: int) -> Path:
     """Save a checkpoint of two files, and return its directory."""
     source = tmp_path / f"local-{step}"
     source.mkdir(exist_ok=True)
-    (source / "adapter_model.safetensors").write_bytes(bytes(1000))
+    (source / "adapter_model.safetensors").write_bytes(WEIGHTS)
     (source / "trainer_state.json").write_text(json.dumps({"global_step": step}))
     name = checkpoint_name(step)
     run.save_checkpoint(source, name)
@@ -229,7 +231,7 @@ def test_a_checkpoint_comes_back_as_it_was(run: RunFolder, tmp_path: Path) -> No
     assert newest
     fetched = run.fetch_checkpoint(newest, tmp_path / "node")
     assert json.loads((fetched / "trainer_state.json").read_text()) == {"global_step": 20}
-    assert (fetched / "adapter_model.safetensors").read_bytes() == bytes(1000)
+    assert (fetched / "adapter_model.safetensors").read_bytes() == WEIGHTS
 
 
 # Nothing of a Hub is needed to claim a run of these.

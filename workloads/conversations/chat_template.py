@@ -10,7 +10,7 @@ from typing import Any
 from conversations.texts import PromptTokens
 from conversations.thinking import CLOSES, PROBE, closing, only_thoughts, same_beginning
 from conversations.turns import THOUGHTS, UNTRAINED, text_of, thoughts_of, written_thoughts
-from shared.errors import InputError, one_line
+from shared.errors import InputError, one_line, visible
 
 # Characters of a text that are shown.
 LONGEST = 2000
@@ -348,7 +348,7 @@ def in_one_line(text: str) -> str:
     if len(text) > LONGEST:
         half = LONGEST // 2
         text = f"{text[:half]} [{len(text) - 2 * half} characters] {text[-half:]}"
-    return json.dumps(text, ensure_ascii=False)
+    return visible(json.dumps(text, ensure_ascii=False))
 
 
 def _after(mark: str, text: str) -> str:

@@ -28,7 +28,7 @@ def ends(action: Callable[[], object]) -> bool:
 
 
 def _run(action: Callable[[], object]) -> None:
-    """Run the action and end this process, whatever happens."""
+    """Run the action and end this process, after an error too."""
     try:
         for number in (signal.SIGALRM, signal.SIGXCPU, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)

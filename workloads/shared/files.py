@@ -151,12 +151,9 @@ def read_json(
     Raises InputError when it is half written, or has another form. A bucket may have any.
     """
     try:
-        text = files.read_text(name) or "{}"
-        if len(text) > MOST_JSON_BYTES:
-            raise ValueError("too large")
-        content = json.loads(text)
-        is_right = isinstance(content, dict) and _can_be_shown(content, MOST_LEVELS)
-    except (ValueError, RecursionError):
+        content = parsed_json(files.read_text(name) or "{}")
+        is_right = isinstance(content, dict)
+    except ValueError:
         content, is_right = {}, False
     is_right = is_right and all(isinstance(content.get(key), str | None) for key in texts)
     if not is_right or not all(_is_amount(content.get(key, 0)) for key in numbers):
@@ -164,6 +161,22 @@ def read_json(
             f"{name} in the run's folder is damaged: restore it, or delete it and the run writes it anew"
         )
     return content
+
+
+def parsed_json(text: str) -> Any:
+    """The value of a JSON text that somebody else may have written.
+
+    Raises ValueError when it is none, or has more than MOST_JSON_BYTES or MOST_LEVELS.
+    """
+    if len(text) > MOST_JSON_BYTES:
+        raise ValueError(f"it has more than {MOST_JSON_BYTES >> 20} MiB")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        value = None
+    if value is None or not _can_be_shown(value, MOST_LEVELS):
+        raise ValueError("it is nested too deeply, or empty")
+    return value
 
 
 def _can_be_shown(tree: Any, levels: int) -> bool:

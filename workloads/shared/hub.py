@@ -94,7 +94,7 @@ class _TemporaryError(Exception):
     def __init__(self, response: httpx2.Response):
         super().__init__(f"{response.status_code} {response.reason_phrase}")
         limit, after = parse_ratelimit_headers(response.headers), response.headers.get("retry-after", "")
-        self.asked = int(after) if after.isdigit() else 0
+        self.asked = int(after) if re.fullmatch("[0-9]{1,9}", after) else 0
         if limit and limit.remaining == 0:
             self.asked = limit.reset_in_seconds
 

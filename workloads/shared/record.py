@@ -1,16 +1,18 @@
 """The record of how a run was started, and which parts of it a later start may change."""
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from shared.errors import InputError
+from shared.errors import InputError, visible
 from shared.files import differences
 
 # Names of changed files in one line.
 FILES_NAMED = 3
+_COMMIT = re.compile("[0-9a-f]{40}")
 
 
 def versions(packages: Iterable[Path], libraries: Iterable[str]) -> dict[str, str]:
@@ -21,6 +23,33 @@ def versions(packages: Iterable[Path], libraries: Iterable[str]) -> dict[str, st
         for file in sorted(package.rglob("*.py"))
     }
     return digests | {name: installed for name in libraries if (installed := _installed(name))}
+
+
+def record_problem(record: Mapping[str, Any], sources: Collection[str] | None = None) -> str:
+    """What a run.json cannot have from a run, empty if it may be one's. Recipes of any version are right.
+
+    Args:
+        sources: The keys that commits may have, by default any. A commit becomes a part of paths.
+    """
+    commits = record.get("commits") or {}
+    versions = record.get("versions") or {}
+    tables = (record.get("recipe"), commits, versions)
+    if not all(isinstance(table, dict) for table in tables) or type(record.get("workers", 1)) is not int:
+        return "is not what a run writes"
+    if not all(isinstance(text, str) for text in (record.get("day") or "", *versions.values())):
+        return "is not what a run writes"
+    for key, commit in commits.items():
+        # The user's own files have the form FILE#VERSION.
+        own_files = key == "data" and isinstance(commit, str) and "#" in commit
+        is_known = sources is None or key in sources
+        if not is_known or not (commit is None or own_files or is_commit(commit)):
+            return f"names no commit: {key}: {commit!r}"
+    return ""
+
+
+def is_commit(value: object) -> bool:
+    """Whether a value is the name of a commit, and so no path and no branch."""
+    return isinstance(value, str) and bool(_COMMIT.fullmatch(value))
 
 
 def compare(
@@ -53,7 +82,8 @@ def compare(
             remedy = f"it had {recorded['workers']}, and the setting resume: resize or --resize takes others"
         raise InputError(f"run {run} was started with another {', '.join(refused)}; {remedy}")
     if other := changed + _other_versions(recorded.get("versions") or wanted["versions"], wanted["versions"]):
-        print(f"run {run} goes on with another {', '.join(other)} than it began with", flush=True)
+        line = f"run {run} goes on with another {', '.join(other)} than it began with"
+        print(visible(line), flush=True)
 
 
 def _other_versions(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,7 @@ import socket
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from shared.errors import InputError, PassingError
+from shared.errors import InputError, PassingError, visible
 from shared.exit_codes import Exit
 from shared.files import TextFiles, read_json
 from shared.remembered import submission
@@ -49,7 +49,7 @@ class Writer:
         )
         if newest["submission"] != self._attempt["submission"]:
             return InputError(reason)
-        print(reason, flush=True)
+        print(visible(reason), flush=True)
         return SystemExit(Exit.INTERRUPTED)
 
     def check(self) -> None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from finetune.model.loading import check_model
 from finetune.settings.sections import Model
 from finetune.storage.checkpoint import MARKER
-from finetune.storage.data_only import is_commit, stays_inside
+from finetune.storage.data_only import stays_inside
 from finetune.storage.folder import Folder
 from shared.errors import InputError, PassingError
 from shared.files import read_json
 from shared.model_files import is_weights, wanted
+from shared.record import is_commit
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile

@@ -23,7 +23,7 @@ from finetune.rows.store import own_code
 from finetune.storage.checkpoint import TOKENS
 from finetune.storage.folder import Folder
 from shared.errors import InputError, one_line
-from shared.files import remove_stale_parts, written_whole
+from shared.files import parsed_json, remove_stale_parts, written_whole
 
 if TYPE_CHECKING:
     import numpy
@@ -146,14 +146,14 @@ def _fetch(beside: Folder, name: str, layout: Layout, target: Path, vocabulary: 
     try:
         if not (text := beside.read_text(f"{TOKENS}/{name}.json")):
             return False
-        mark = json.loads(text)
+        mark = parsed_json(text)
         if not isinstance(mark, dict) or type(mark.get("size")) is not int:
             raise ValueError("its mark has no size")
         beside.download(f"{TOKENS}/{name}.arrow", target, mark["size"])
         if mark != _mark(target):
             raise ValueError("it has other bytes than were saved")
         _check(target, layout, vocabulary)
-    except (ValueError, FileNotFoundError, RecursionError, MemoryError, pyarrow.ArrowException) as error:
+    except (ValueError, FileNotFoundError, MemoryError, pyarrow.ArrowException) as error:
         print(
             f"{TOKENS}/{name}.arrow in {beside.uri} is damaged: {one_line(error)}; it is made again",
             flush=True,

@@ -1,7 +1,6 @@
 """The files of a trained adapter, of a finished run or of anybody: two files, and no other is read."""
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,13 +10,15 @@ from typing import Any
 
 from finetune.settings.sections import Model
 from finetune.settings.values import AdapterSource
-from finetune.storage.data_only import record_problem
 from finetune.storage.folder import MARKER, Folder
 from shared.errors import InputError
-from shared.files import bounded_text, read_json
+from shared.files import bounded_text, parsed_json, read_json
+from shared.record import record_problem
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FILES = (CONFIG, WEIGHTS)
+# What a run records commits of.
+SOURCES = ("model", "data", "adapter")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def _from_hub(source: AdapterSource) -> Path:
 def _record(folder: Folder) -> dict[str, Any]:
     """The run.json of a run, empty for another folder. Raises InputError for what no run has written."""
     record = folder.first_access(lambda: read_json(folder, "run.json"))
-    if record and (problem := record_problem(record)):
+    if record and (problem := record_problem(record, SOURCES)):
         raise InputError(f"run.json of {folder.uri} {problem}")
     return record
 
@@ -136,8 +137,8 @@ def _described(name: str, folder: Path, record: dict[str, Any]) -> AdapterFiles:
         raise InputError(f"model.adapter {name} has no {' and no '.join(missing)}")
     try:
         with (folder / CONFIG).open("rb") as stream:
-            config = json.loads(bounded_text(stream))
-    except (ValueError, RecursionError):
+            config = parsed_json(bounded_text(stream))
+    except ValueError:
         config = None
     if not isinstance(config, dict):
         raise InputError(f"{CONFIG} of model.adapter {name} is no configuration of an adapter")

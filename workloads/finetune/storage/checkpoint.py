@@ -37,14 +37,14 @@ import conversations
 import finetune
 import shared
 from finetune.settings.recipe import Recipe, with_defaults
-from finetune.storage.adapter_files import adapter_version
+from finetune.storage import data_only
+from finetune.storage.adapter_files import SOURCES, adapter_version
 from finetune.storage.chosen import chosen_in, with_chosen
 from finetune.storage.data_files import version
-from finetune.storage.data_only import INDEX, check_index, gains, read_list, record_problem, stays_inside
 from finetune.storage.folder import MARKER, Folder
-from shared.errors import InputError, PassingError, one_line
+from shared.errors import InputError, PassingError, one_line, visible
 from shared.files import FileSum, file_sum, read_json, size_of, write_or_say
-from shared.record import compare, versions
+from shared.record import compare, record_problem, versions
 from shared.writer import Writer
 
 CHECKPOINT_NAME = re.compile(r"checkpoint-(\d{8})-\d{8}T\d{12}")
@@ -206,7 +206,7 @@ class RunFolder:
     def gain(self) -> list[str]:
         """Lines for people: a finished run's answers, before and after the training."""
         try:
-            return gains(self.finished())
+            return data_only.gains(self.finished())
         except (ValueError, TypeError, LookupError, AttributeError):
             raise InputError(f"{MARKER} of {self.folder.uri} is damaged: restore it") from None
 
@@ -214,7 +214,7 @@ class RunFolder:
         """A line for people: the run is finished, where its result is, and what is not good about it."""
         problem = self.finished().get("not_good")
         line = f"run {self.name} is finished{already}, its {result} is in {self.folder.uri}/{result}"
-        return f"{line}, but it is not good: {problem}" if problem else line
+        return visible(f"{line}, but it is not good: {problem}" if problem else line)
 
     def fetch_result(self, result: str, target: Path) -> None:
         """Download the published adapter or model. Raises InputError when it is missing or not whole."""
@@ -223,7 +223,8 @@ class RunFolder:
             raise InputError(f"{self.folder.uri} is no finished run, or has no {result}")
         present = self.folder.first_access(lambda: self.folder.sizes(result))
         for name, size in published.items():
-            if "/" in name or not stays_inside(name) or self.folder.leads_outside(f"{result}/{name}"):
+            outside = "/" in name or not data_only.stays_inside(name)
+            if outside or self.folder.leads_outside(f"{result}/{name}"):
                 raise InputError(f"{MARKER} of {self.folder.uri} names a file outside of {result}: {name!r}")
             if type(size) is not int or present.get(name) != size:
                 raise InputError(f"{result}/{name} in {self.folder.uri} is not what was published")
@@ -247,7 +248,7 @@ class RunFolder:
         record = self.folder.first_access(lambda: read_json(self.folder, "run.json"))
         if not record:
             return None
-        if problem := record_problem(record):
+        if problem := record_problem(record, SOURCES):
             raise InputError(f"run.json of {self.folder.uri} {problem}: restore it, or name another run")
         return {**record, "recipe": with_defaults(record["recipe"])}
 
@@ -322,16 +323,15 @@ class RunFolder:
         partial = target / f"{checkpoint.name}.part"
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            for file, saved in self._listed(checkpoint.name).items():
-                if not stays_inside(file):
-                    raise ValueError(f"its list names the file {file!r} outside of its folder")
+            listed = self._listed(checkpoint.name)
+            data_only.check_names(listed)
+            for file, saved in listed.items():
                 self.folder.download(f"{checkpoint.name}/{file}", partial / file, size_of(saved))
                 if isinstance(saved, dict) and saved != file_sum(partial / file):
                     raise PassingError(
                         f"{checkpoint.name} is damaged: {file} has other bytes than were saved"
                     )
-            for index in partial.rglob(INDEX):
-                check_index(index)
+            data_only.check_files(partial)
             partial.rename(destination)
         except ValueError as error:
             raise PassingError(f"{checkpoint.name} is damaged: {one_line(error)}") from None
@@ -379,7 +379,7 @@ class RunFolder:
         return all(present.get(f"{name}/{file}") == size_of(saved) for file, saved in listed.items())
 
     def _listed(self, name: str) -> dict[str, Any]:
-        return read_list(self.folder.read_text(f"{name}/{MARKER}"))
+        return data_only.read_list(self.folder.read_text(f"{name}/{MARKER}"))
 
 
 def adapter_in(checkpoint: Path) -> list[Path]:

@@ -4,21 +4,20 @@ Accounts that may write to a run's bucket must not be able to run code in a trai
 """
 
 import io
-import json
 import os
 import pickle
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from shared.errors import one_line
-from shared.files import size_of
+from shared.errors import one_line, visible
+from shared.files import parsed_json, size_of
 
 # The index of a sharded checkpoint's tensors, in a pickle.
 INDEX = ".metadata"
+# Bytes of a name on a disk. A bucket takes longer ones.
+_LONGEST = 255
 _METADATA = "torch.distributed.checkpoint.metadata"
-_COMMIT = re.compile("[0-9a-f]{40}")
 # All that torch writes into an index. None of them does anything but hold values.
 _CLASSES = frozenset(
     {
@@ -40,11 +39,39 @@ _CLASSES = frozenset(
 
 
 def stays_inside(name: object) -> bool:
-    """Whether a name from a bucket names a file below its folder."""
+    """Whether a name from a bucket names a file below its folder, and a disk can have it."""
     if not isinstance(name, str) or not name.isprintable() or "\\" in name:
         return False
     parts = name.split("/")
-    return all(part and part not in (".", "..") for part in parts) and not PurePosixPath(name).is_absolute()
+    fit = all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST for part in parts)
+    return fit and not PurePosixPath(name).is_absolute()
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raises ValueError when a folder cannot have files of these names, which a list in a bucket has."""
+    if outside := [name for name in names if not stays_inside(name)]:
+        raise ValueError(f"its list names the file {outside[0][:40]!r} outside of its folder")
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
+    if both := [name for name in names if name in folders]:
+        raise ValueError(f"its list names {both[0]!r} both as a file and as a folder")
+
+
+def check_files(folder: Path) -> None:
+    """Raises ValueError unless the index and the tensors of a checkpoint are what their names say."""
+    for index in folder.rglob(INDEX):
+        check_index(index)
+    for file in folder.rglob("*.safetensors"):
+        _check_tensors(file)
+
+
+def _check_tensors(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "pt"):
+            pass
+    except SafetensorError as error:
+        raise ValueError(f"{file.name} has no tensors: {one_line(error)}") from None
 
 
 def read_list(text: str | None) -> dict[str, Any]:
@@ -52,10 +79,7 @@ def read_list(text: str | None) -> dict[str, Any]:
 
     Raises ValueError for another content. The names may be any.
     """
-    try:
-        tree = json.loads(text or "")
-    except RecursionError:
-        raise ValueError("is nested too deeply") from None
+    tree = parsed_json(text or "")
     files = tree.get("files") if isinstance(tree, dict) else None
     if not isinstance(files, dict) or not all(type(size_of(saved)) is int for saved in files.values()):
         raise ValueError("lists no files")
@@ -66,39 +90,10 @@ def gains(complete: Mapping[str, Any]) -> list[str]:
     """Lines for people: the figures in a run's COMPLETE.json, before and after the training."""
     after = (complete.get("answers") or {}) | (complete.get("evaluation") or {})
     return [
-        f"{name.replace('_', ' ')} {after[name]:.4g}, "
+        f"{visible(name.replace('_', ' '))} {after[name]:.4g}, "
         f"before the training {complete['before'][name]:.4g} ({gain:+.4g})"
         for name, gain in (complete.get("gain") or {}).items()
     ]
-
-
-def record_problem(record: Mapping[str, Any]) -> str:
-    """What a run.json cannot have from a run, empty if it may be one's. Recipes of any version are right.
-
-    A commit becomes a part of paths.
-    """
-    commits = record.get("commits") or {}
-    versions = record.get("versions") or {}
-    tables = (record.get("recipe"), commits, versions)
-    if not all(isinstance(table, dict) for table in tables) or type(record.get("workers", 1)) is not int:
-        return "is not what a run writes"
-    if not all(isinstance(text, str) for text in (record.get("day") or "", *versions.values())):
-        return "is not what a run writes"
-    wrong = [f"{key}: {commit!r}" for key, commit in commits.items() if not _is_commit(key, commit)]
-    return f"names no commit: {wrong[0]}" if wrong else ""
-
-
-def _is_commit(key: object, commit: object) -> bool:
-    if key not in ("model", "data", "adapter"):
-        return False
-    # The user's own files have the form FILE#VERSION.
-    own_files = key == "data" and isinstance(commit, str) and "#" in commit
-    return commit is None or own_files or is_commit(commit)
-
-
-def is_commit(value: object) -> bool:
-    """Whether a value is the name of a commit, and so no path and no branch."""
-    return isinstance(value, str) and bool(_COMMIT.fullmatch(value))
 
 
 def check_index(file: Path) -> None:

@@ -19,7 +19,7 @@ from conversations.columns import RowError
 from conversations.conversation import Conversation
 from conversations.pairs import read
 from conversations.reading import FileError, read_rows
-from conversations.stops import tell_stops
+from conversations.stops import check_ends, tell_stops
 from conversations.thinking import settle_for
 from maxtext_driver.recipe import Recipe, RowFiles
 from maxtext_driver.run_folder import RunFolder
@@ -141,8 +141,12 @@ def arrays(run: RunFolder, part: str) -> dict[str, Any]:
     """The packed sequences of a part, as `pack` makes them. Raises InputError for a file that is none."""
     try:
         with numpy.load(_file(run, part), allow_pickle=False) as stored:
-            return {name: stored[name] for name in ("tokens", "trained", "segments", "positions")}
-    except (OSError, ValueError, KeyError) as error:
+            packed = {name: stored[name] for name in ("tokens", "trained", "segments", "positions")}
+        shapes = {values.shape for values in packed.values()}
+        if len(shapes) > 1 or packed["tokens"].ndim != 2 or not packed["tokens"].size:
+            raise ValueError(f"its arrays have the shapes {sorted(shapes)}")
+        return packed
+    except Exception as error:  # numpy and zipfile raise many kinds for a file that others have written
         raise InputError(
             f"{_file(run, part)} cannot be read: {one_line(error)}; delete the folder {FOLDER} of the run, "
             "and the same command makes its rows again"
@@ -195,6 +199,7 @@ def _tokenizer(folder: Path) -> tuple[Any, int]:
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"the tokenizer of the weights cannot be loaded: {one_line(error)}") from error
     tell_stops(tokenizer, str(folder))
+    check_ends(tokenizer)
     return tokenizer, vocabulary
 
 

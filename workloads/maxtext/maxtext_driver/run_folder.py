@@ -31,7 +31,7 @@ from maxtext_driver.recipe import Recipe
 from shared.errors import InputError, one_line
 from shared.files import bounded_text, read_json, remove_stale_parts, written_whole
 from shared.patience import BUCKET_REMEDY, RETRY_BUDGET
-from shared.record import compare, versions
+from shared.record import compare, record_problem, versions
 from shared.writer import Writer
 
 T = TypeVar("T")
@@ -40,6 +40,8 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MARKER = "COMPLETE.json"
 RECORD = "run.json"
 STOP = "stop"
+# Other digits than these are no number to int().
+STEP = re.compile("[0-9]{1,15}")
 # Libraries that decide what a run computes, or how its checkpoints are written.
 LIBRARIES = ("flax", "grain", "jax", "libtpu", "maxtext", "orbax-checkpoint", "ray")
 # Keys of a recipe that a later start of a run may change. A checkpoint does not depend on them.
@@ -145,14 +147,17 @@ class RunFolder:
         return recipe.at(commit_of)
 
     def _record(self) -> dict[str, Any]:
-        return read_json(self, RECORD)
+        record = read_json(self, RECORD)
+        if record and (problem := record_problem(record)):
+            raise InputError(f"{RECORD} of {self.path} {problem}: restore it, or name another run")
+        return record
 
     def steps_saved(self) -> int:
         """The steps after which the newest complete checkpoint was saved, 0 without one."""
         folder = self.path / "checkpoints"
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         # Orbax writes under a name with a suffix and renames the directory when it is complete.
-        return max((int(name) + 1 for name in names if name.isdigit()), default=0)
+        return max((int(name) + 1 for name in names if STEP.fullmatch(name)), default=0)
 
     def read_text(self, name: str) -> str | None:
         """The text of a file of the directory, or None when there is no such file.
