@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import Final
 
 from cloud.prices import HOURS_PER_MONTH
-from components.cluster.capacity import ALLOWANCE_HOURS
+from components.cluster.capacity import ALLOWANCE_HOURS, FLEX_START_MAX_HOURS
 from operations.cost.prices import Prices
 from operations.cost.quantities import Quantity, quantities_by_capacity
 from operations.errors import OperationError
@@ -41,7 +41,9 @@ class Budget:
         """The command that limits a run to the hours. Empty if its limit is not longer already."""
         if self.limit is not None and self.limit <= self.hours:
             return ""
-        return f"pulumi config set maxRunHours {self.hours} --stack {self.stack}"
+        # The setting takes no more.
+        hours = min(self.hours, FLEX_START_MAX_HOURS)
+        return f"pulumi config set maxRunHours {hours} --stack {self.stack}"
 
     def notes(self) -> Iterator[str]:
         """The budget in words, and what it leaves out."""

@@ -5,6 +5,7 @@ Quantities come from its plan, prices from Google's catalog, public lists or a f
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -113,10 +114,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Prints the estimate. Returns 2 if the catalog gave no prices, else 0."""
-    if options.hours is not None and not options.hours > 0:
-        raise OperationError(f"--hours {options.hours}: give a number above 0")
-    if options.budget is not None and not options.budget > 0:
-        raise OperationError(f"--budget {options.budget}: give a number above 0")
+    for name, number in (("hours", options.hours), ("budget", options.budget)):
+        if number is not None and not 0 < number < math.inf:
+            raise OperationError(f"--{name} {number}: give a number above 0, such as 4")
     prices = file_prices(options.prices) if options.prices else None
     with Console(stderr=True).status(f"planning {options.stack}"):
         planned = plan.load(options.stack, options.set)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.cluster.capacity import FLEX_START_MAX_HOURS
 from operations.cost.budget import budget
 from operations.cost.prices import Price
 from operations.cost.quantities import quantities
@@ -127,5 +128,15 @@ def test_a_price_file_gives_the_prices_of_a_budget(
     assert "pay for 2 hours" in " ".join(ran.out.split())
 
 
-def test_a_budget_of_nothing_is_refused(command: Command) -> None:
-    assert "--budget -1.0: give a number above 0" in command("cost", "--stack", NEUTRAL, "--budget=-1").err
+@pytest.mark.parametrize("number", ["-1", "0", "inf", "nan", "1e999"])
+@pytest.mark.parametrize("option", ["budget", "hours"])
+def test_a_number_that_is_none_is_refused(option: str, number: str, command: Command) -> None:
+    refused = command("cost", "--stack", NEUTRAL, f"--{option}={number}")
+    assert refused.status == 2
+    assert f"--{option} {float(number)}: give a number above 0" in refused.err
+
+
+@pytest.mark.parametrize("hours", [FLEX_START_MAX_HOURS, FLEX_START_MAX_HOURS + 1, 10**15])
+def test_the_command_sets_no_more_than_the_setting_takes(hours: int) -> None:
+    paid = budget(planned(NEUTRAL), dollar, hours * in_an_hour(NEUTRAL) + 0.01)
+    assert paid.command == f"pulumi config set maxRunHours {FLEX_START_MAX_HOURS} --stack {NEUTRAL}"
