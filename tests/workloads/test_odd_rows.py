@@ -313,8 +313,8 @@ def test_processes_make_the_rows_that_one_makes_in_the_order_of_the_file(
         )
         folder = tmp_path / str(processes)
         folder.mkdir()
-        keys = COLUMNS | {"most_left_out": 0.5, "split": "train[5:40]"}
-        results.append([row["prompt"][0]["content"] for row in loaded(folder, lines(*rows), **keys)])
+        read = loaded(folder, lines(*rows), **COLUMNS, most_left_out=0.5, split="train[5:40]")
+        results.append([row["prompt"][0]["content"] for row in read])
         assert started == [processes]
         assert "4 of 35 rows are left out: a text that the recipe needs is empty" in capsys.readouterr().out
     assert results[0] == results[1] == [str(at) for at in range(5, 40) if at % 9]
