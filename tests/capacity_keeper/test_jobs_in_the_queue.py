@@ -1,5 +1,8 @@
 """How the keeper reads a job from the objects of Kueue and Kubernetes."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -121,13 +124,23 @@ def test_a_job_that_kueue_has_switched_off_has_lost_its_nodes(
     assert job_of(tree, []) == job
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2026-13-01T00:00:00+00:00"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yesterday",
+        "2026-13-01T00:00:00+00:00",
+        # No calendar has them in UTC, and one is to come.
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "9998-01-01T00:00:00+00:00",
+    ],
+)
 def test_a_hold_that_somebody_has_edited_ends(text: str) -> None:
     assert held_since(text) < datetime(2000, 1, 1, tzinfo=UTC)
     assert held_since("2026-11-28T10:00:00+00:00") == datetime(2026, 11, 28, 10, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["", "[", "7", "{}"])
+@pytest.mark.parametrize("text", ["", "[", "7", "{}", "[" * 100_000])
 def test_tries_that_somebody_has_edited_are_forgotten(text: str) -> None:
     assert tries(text) == []
     assert tries('[{"capacity": "spot"}]') == [{"capacity": "spot"}]
@@ -147,3 +160,57 @@ def test_the_keeper_sees_its_own_queue_alone_and_an_odd_workload_hides_no_other(
     monkeypatch.setattr(keeper, "_call", lambda _, path: {"items": answers[path.rpartition("/")[2]]})
     assert keeper.jobs() == [Job(name="job", stage=Stage.QUEUED)]
     assert "error: workload odd: KeyError" in capsys.readouterr().out
+
+
+def places(tree: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The place of every field in an object, from its root."""
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in entries:
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+def changed(tree: Any, place: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(tree)
+    inner = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return changed
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> cluster.Cluster:
+    monkeypatch.setattr(cluster.ssl, "create_default_context", lambda **_: None)
+    return cluster.Cluster("https://api", tmp_path, "llm", "mine")
+
+
+def test_any_odd_field_of_an_object_keeps_no_other_job_from_moving(
+    keeper: cluster.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: dict[str, Any] = {}
+    monkeypatch.setattr(keeper, "_call", lambda _, path: {"items": answers[path.rpartition("/")[2]]})
+    own, odd, there = workload("Admitted"), workload("Admitted", "Evicted"), [pod("n"), pod("n")]
+    own["spec"]["queueName"] = odd["spec"]["queueName"] = "mine"
+    odd["metadata"]["name"] = "odd"
+    values = (7, None, "x", [], [7], {}, True)
+    for place in places(odd):
+        for value in values:
+            answers |= {"pods": there, "workloads": [changed(odd, place, value), 7, own]}
+            assert PLACED in keeper.jobs(), (place, value)
+    other = pod()
+    other["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "another"
+    for place in places(other):
+        for value in values:
+            answers |= {"pods": [changed(other, place, value), None, *there], "workloads": [own]}
+            assert PLACED in keeper.jobs(), (place, value)
+
+
+@pytest.mark.parametrize("answer", [[], {}, {"items": None}, {"items": 7}, "x", None])
+def test_the_keeper_goes_on_after_any_answer(
+    answer: Any, keeper: cluster.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "_call", lambda *_: answer)
+    for look in (keeper.jobs, lambda: keeper.holds(["spot"])):
+        with suppress(*cluster.ODD):
+            assert not look()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 
-from capacity_keeper.cluster import Cluster
+from capacity_keeper.cluster import ODD, Cluster
 from capacity_keeper.search import MOVE, Action, HoldBack, Release, Renew, Start, Stop, decide
 
 # Where Kubernetes puts the token of a pod's service account.
@@ -32,7 +32,7 @@ def main() -> None:
     while not ended.wait(options.period):
         try:
             _round(cluster, minutes, MOVE * scale)
-        except (OSError, HTTPException, ValueError, LookupError) as error:
+        except (OSError, HTTPException, *ODD) as error:
             # The API server may be away for some time, for example for an upgrade, and answer half.
             print(f"error: {error!r}", flush=True)
 

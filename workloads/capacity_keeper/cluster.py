@@ -22,10 +22,14 @@ _TIMEOUT = 30.0
 _WORKLOAD = "kueue.x-k8s.io/workload"
 _GROUP = "kueue.x-k8s.io/podset"
 _ENDED = ("Succeeded", "Failed")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 # Kueue's reason for a job whose requested nodes GKE has taken back.
 _NODES_LOST = "DeactivatedDueToAdmissionCheck"
 
 Object = dict[str, Any]
+
+# What reading an object of an unexpected form raises.
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 
 class Cluster:
@@ -53,15 +57,15 @@ class Cluster:
 
     def jobs(self) -> list[Job]:
         """The jobs in the queue that have not finished."""
-        pods = self._call("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"]
-        workloads = self._call("GET", self._workload(""))["items"]
+        there = self._call("GET", f"/api/v1/namespaces/{self._namespace}/pods")["items"] or ()
+        pods = [pod for pod in there if _is_readable(pod)]
         jobs = []
-        for workload in workloads:
+        for workload in self._call("GET", self._workload(""))["items"] or ():
             try:
                 job = job_of(workload, pods) if workload["spec"].get("queueName") == self._queue else None
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
+            except ODD as error:
                 # One odd object keeps no other job from moving.
-                print(f"error: workload {workload['metadata']['name']}: {error!r}", flush=True)
+                print(f"error: workload {_name(workload)}: {error!r}", flush=True)
                 continue
             jobs += [job] if job else []
         return jobs
@@ -110,18 +114,22 @@ class Cluster:
 
 
 def held_since(text: str) -> datetime:
-    """The time in an annotation. Text of a person that is none counts as long ago, so the hold ends."""
+    """The time in an annotation. What a person wrote counts as long ago, so the hold ends.
+
+    That is text that is no time, and a time to come.
+    """
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
+        since = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return _LONG_AGO
+    return since if since <= datetime.now(UTC) else _LONG_AGO
 
 
 def tries(text: str) -> list[Any]:
     """The list in an annotation, empty if it is none."""
     try:
         listed = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return listed if isinstance(listed, list) else []
 
@@ -163,6 +171,23 @@ def job_of(workload: Object, pods: Iterable[Object]) -> Job | None:
 def _has_pods(name: str, pods: Iterable[Object]) -> bool:
     """Whether pods of a job are left. A Ray cluster's pods go some time after Kueue has forgotten the job."""
     return any(_annotations(pod).get(_WORKLOAD) == name and not _has_ended(pod) for pod in pods)
+
+
+def _is_readable(pod: Object) -> bool:
+    """Whether a pod has what is read of it. The cluster has no other, but an answer may."""
+    try:
+        _annotations(pod).get(_WORKLOAD), _is_of(pod, frozenset()), pod["spec"].get("nodeName")
+        _time(pod["metadata"]["creationTimestamp"])
+    except ODD as error:
+        print(f"error: pod {_name(pod)}: {error!r}", flush=True)
+        return False
+    return True
+
+
+def _name(tree: Any) -> str:
+    """The name of an object, or the beginning of what is none."""
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    return str(metadata.get("name") if isinstance(metadata, dict) else tree)[:80]
 
 
 def _is_of(pod: Object, groups: Set[str]) -> bool:
