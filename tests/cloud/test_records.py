@@ -50,6 +50,23 @@ def test_outputs_are_the_same_for_the_same_inputs(record: Record) -> None:
     assert record.after_creation("x", inputs, "p") == record.after_creation("x", inputs, "p")
 
 
+# No setting changes an input of these without a replacement. An object with other content is made anew.
+NEVER_UPDATED = {
+    "gcp:compute/network:Network",
+    "gcp:projects/service:Service",
+    "gcp:projects/serviceIdentity:ServiceIdentity",
+    "gcp:serviceaccount/account:Account",
+    "gcp:storage/bucketObject:BucketObject",
+}
+
+
+@pytest.mark.parametrize("record", OF_GOOGLE, ids=by_type)
+def test_a_role_made_of_the_permissions_may_change_what_is_updated_in_place(record: Record) -> None:
+    verbs = {permission.rpartition(".")[2] for permission in record.permissions}
+    is_updated = record.replaced_by != EVERY_INPUT and record.type not in NEVER_UPDATED
+    assert not is_updated or {"update", "add", "setIamPolicy"} & verbs
+
+
 @pytest.mark.parametrize("record", records.every().values(), ids=by_type)
 def test_every_record_says_minutes_permissions_and_the_role_that_brings_them(record: Record) -> None:
     assert all(record.duration(operation, {}) >= 0 for operation in get_args(Operation))
