@@ -78,6 +78,8 @@ def test_bad_input_is_told_and_not_tried_again_whether_the_driver_or_a_worker_fi
 
 def test_what_may_pass_is_a_failure(submit: Submit, store: Path) -> None:
     """KubeRay tries again."""
-    (store / "broken" / "ended.json").mkdir(parents=True)  # a file that cannot be read
-    status, _ = submit("broken")
-    assert status == "FAILED"
+    (store / "broken").mkdir()
+    # Its first byte cannot be read: EIO, as from a disk that fails.
+    (store / "broken" / "ended.json").symlink_to("/proc/self/mem")
+    status, log = submit("broken")
+    assert status == "FAILED", log

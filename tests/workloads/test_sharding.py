@@ -306,7 +306,7 @@ def test_two_processes_end_at_the_same_step_when_they_get_no_better_and_publish_
     """Terminated after the best, at the last look but one, and resumed."""
     better = {"load_best_model_at_end": True, "early_stopping_patience": 2, "epochs": 2}
     path = edited(recipe, "best.yaml", training={**better, "evaluate_every_steps": 2})
-    come_to = {"evaluations": {"2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0}}
+    come_to = {"evaluations": {"0": 4.0, "2": 3.0, "4": 1.0, "6": 2.0, "8": 1.0}}
     entry = {"arguments": local(path, tmp_path, "mine"), **come_to}
     assert torchrun(warm, path, tmp_path, entry | {"terminate": {"rank": 1, "step": 7}})[0] == 143
     code, output = torchrun(warm, path, tmp_path, entry)
