@@ -30,6 +30,8 @@ _NAME: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _REVISION: Final = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 # What a file raises that somebody else has written into the bucket.
 _ODD: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError)
+# Characters of a reason, a part of which may come from the bucket.
+_LONGEST: Final = 1000
 _RESTORE: Final = "restore the files, or train again"
 _NOT_GOOD: Final = "set serveNotGood to true if it is to be served all the same"
 
@@ -44,7 +46,7 @@ class RunError(OnceError):
 
     def __init__(self, reason: str, remedy: str) -> None:
         # A run's own words may have several lines.
-        self.reason, self.remedy = " ".join(reason.split()), remedy
+        self.reason, self.remedy = " ".join(reason.split())[:_LONGEST], remedy
         super().__init__(f"{self.reason}: {remedy}")
 
 

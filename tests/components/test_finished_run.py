@@ -162,6 +162,15 @@ def test_a_run_that_is_not_good_is_served_only_when_the_user_says_so(buckets: Bu
     assert look(buckets, serve_not_good=True)["kind"] == "model"
 
 
+def test_the_words_of_a_run_are_cut_off(buckets: Buckets, run: Path) -> None:
+    write_run(run, not_good="x" * 10**6)
+    text = refusal(buckets)
+    assert "is not good, xxx" in text and text.endswith(
+        "set serveNotGood to true if it is to be served all the same"
+    )
+    assert len(text) < 1100
+
+
 @pytest.mark.parametrize("folder", ["model", "adapter"])
 def test_a_result_that_lacks_a_file_is_refused(buckets: Buckets, run: Path, folder: str) -> None:
     if folder == "adapter":
