@@ -1,5 +1,6 @@
 """What `capacity` asks Google about, zone by zone, and the answers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -107,13 +108,21 @@ def wanted_machines(plan: StackPlan, names: Sequence[str], nodes: int | None) ->
             f"stack {plan.stack} asks for no machines with accelerators; give --machine and --nodes"
         )
     planned = {group.type.name: group.type for group in groups if group.type}
-    most = {name: max(group.most for group in groups if group.type_name == name) for name in planned}
+    most = {name: _most([group for group in groups if group.type_name == name]) for name in planned}
     chosen = names or [*planned]
     default = max(most.values(), default=1)
     return [
         Need(project=plan.project, machine=MACHINES[name], nodes=nodes or most.get(name, default))
         for name in dict.fromkeys(chosen)
     ]
+
+
+def _most(groups: Sequence[Machines]) -> int:
+    """The most machines at one moment. They are of one type, and come from one capacity of a list."""
+    by_capacity: Counter[CapacityType] = Counter()
+    for group in groups:
+        by_capacity[group.capacity] += group.most
+    return max(by_capacity.values())
 
 
 class Questions:

@@ -23,12 +23,18 @@ def check_reservations(plan: StackPlan, clients: Clients) -> Iterator[Finding]:
     In a list of capacities a reservation without room is no problem: the next capacity is tried.
     """
     every = machines_of(plan)
+    groups: dict[tuple[Reservation, str], list[Machines]] = {}
     for machines in every:
-        if not machines.reservation:
-            continue
-        listed = [str(other.capacity) for other in every if other.resource == machines.resource]
-        others = [capacity for capacity in listed if capacity != machines.capacity]
-        for finding in _of_reservation(plan, clients, machines, machines.reservation):
+        if machines.reservation:
+            groups.setdefault((machines.reservation, machines.type_name), []).append(machines)
+    for (reservation, _), group in groups.items():
+        resources = [machines.resource for machines in group]
+        listed = [str(other.capacity) for other in every if other.resource in resources]
+        others = [capacity for capacity in listed if capacity != group[0].capacity]
+        # Several node pools take from it at the same time.
+        most = sum(machines.most for machines in group)
+        together = replace(group[0], resource=", ".join(resources), most=most)
+        for finding in _of_reservation(plan, clients, together, reservation):
             if finding.level is Level.PROBLEM and others:
                 what = f"{finding.what}; then {' or '.join(others)} is tried"
                 yield replace(finding, level=Level.WARNING, what=what)
@@ -132,7 +138,7 @@ def _fit(
             )
         )
     elif specific and free < machines.most:
-        text = f"{reservation} has {free} free machines, and {machines.resource} needs {machines.most}"
+        text = f"{reservation} has {free} free machines of {machines.most} for {machines.resource}"
         elsewhere = f"python -m operations capacity --stack {plan.stack} asks where else there are some"
         faults.append(problem(text, f"end what uses it, or ask for fewer nodes; {elsewhere}"))
     yield from faults or [fine(f"{entry['name']} in {zone}: {free} {shape} free")]

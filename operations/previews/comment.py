@@ -151,7 +151,9 @@ def _kept(run: RunChange, preview: StackPreview) -> str:
     if run.finished or not run.after or _loses_bucket(preview):
         return ""
     command = code(f"pulumi config set run {run.before} --stack {preview.stack}")
-    of_recipe = any(prop.path.startswith(("recipe", "workers", "topology")) for prop in preview.settings)
+    of_recipe = any(
+        prop.path.startswith(("recipe", "slices", "topology", "workers")) for prop in preview.settings
+    )
     condition = " A run takes no other values of its recipe: let it end first." if of_recipe else ""
     return f" Its checkpoints stay in the bucket. To go on with it, before `up`: {command}.{condition}"
 

@@ -67,9 +67,9 @@ def _read(files: RunFiles, lines: Iterable[Mapping[str, float]]) -> Goodput | No
         return None
     record = _json(files, _RECORD)
     accelerators = int(record.get("workers") or 1)
-    # A worker of MaxText is a host of a TPU slice.
+    # A worker of MaxText is a host of a TPU slice. Earlier versions recorded no slices and had one.
     if topology := record.get("topology"):
-        accelerators = math.prod(map(int, str(topology).split("x")))
+        accelerators = math.prod(map(int, str(topology).split("x"))) * int(record.get("slices") or 1)
     if not 0 < accelerators <= _MOST_ACCELERATORS:
         raise ValueError("no number of accelerators")
     # The time is written once a minute.

@@ -1,7 +1,8 @@
 """Changes the pods of a TPU slice as GKE's webhook does before they exist: index, names and variables.
 
 The Ray add-on of GKE installs the webhook: main.go of https://github.com/ai-on-gke/kuberay-tpu-webhook, read
-at ef658db on 2026-11-25. The parts for several slices, newer TPUs and GKE's device plugin are left out.
+at ef658db on 2026-11-25. The parts for newer TPUs and GKE's device plugin are left out. So is the
+affinity that keeps the pods of a slice on one node pool and others off it (assumption tpu-slices-apart).
 """
 
 from collections import defaultdict

@@ -24,6 +24,7 @@ from stacks.platform import StackContext, StandardNodes
 from stacks.program.environment import variables
 from stacks.serving.served_run import command_to_serve
 from stacks.settings import Bucket, Cluster, ConfigModel, Hint, OneCapacity, Project, rule
+from stacks.settings.cluster import MOST_NODES
 from stacks.training.maxtext import MaxTextImage, MaxTextTraining
 from stacks.training.platform import (
     TrainingPlatform,
@@ -58,6 +59,14 @@ class Settings(ConfigModel):
         _Topology("4x4"),
         description="Shape of the TPU slice, which decides how many machines it has and of which type.",
     )
+    slices: int = Field(
+        1,
+        ge=1,
+        # Each has two machines at least.
+        le=MOST_NODES // 2,
+        description="Slices of that shape that train one model together. By default each of them has all "
+        "weights and a part of the batch. They talk over the data centre's network.",
+    )
     zone: Annotated[
         str | None,
         Hint(
@@ -81,6 +90,17 @@ class Settings(ConfigModel):
     def slice(self) -> Slice:
         """The TPU slice, in the catalogue."""
         return TPU_SLICES[self.tpu_version][self.topology]
+
+    @property
+    def hosts(self) -> int:
+        """Machines of all slices."""
+        return self.slice.hosts * self.slices
+
+    @property
+    def shape(self) -> str:
+        """What the run's name says of the chips, because the batch and its parts depend on it."""
+        shape = f"{self.tpu_version} {self.slice.topology}"
+        return shape if self.slices == 1 else f"{self.slices} x {shape}"
 
     @property
     def zone_of_slice(self) -> str:
@@ -113,19 +133,64 @@ class Settings(ConfigModel):
         """
         if self.topology not in TPU_SLICES[self.tpu_version]:
             return
-        maxtext = {"ici_fsdp_parallelism": -1, **self.training.trained_recipe.maxtext}
-        sizes = [size for name, size in maxtext.items() if name.startswith("ici_") and isinstance(size, int)]
-        fixed, chips = prod(size for size in sizes if size > 0), self.slice.chips
-        if chips % fixed or (chips != fixed and -1 not in sizes):
+        fixed = self._fixed_parallelism("ici_", "ici_fsdp_parallelism", self.slice.chips)
+        if fixed:
             slices = TPU_SLICES[self.tpu_version].values()
             shapes = [shape.topology for shape in slices if shape.chips == fixed]
             remedy = "choose another recipe"
             if shapes:
                 remedy = f"set topology to {shapes[0]} or {remedy}"
             raise ValueError(
-                f"a {self.topology} slice has {chips} chips, and the recipe {self.training.recipe} divides "
-                f"the model over {fixed}; {remedy}"
+                f"a {self.topology} slice has {self.slice.chips} chips, and the recipe "
+                f"{self.training.recipe} divides the model over {fixed}; {remedy}"
             )
+
+    @rule("slices")
+    def _slices_have_several_machines(self) -> None:
+        """Rejects several slices of one machine each, which GKE does not join.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/tpu-multislice
+        """
+        if self.slices == 1 or self.topology not in TPU_SLICES[self.tpu_version] or self.slice.hosts > 1:
+            return
+        shapes = [shape for shape in TPU_SLICES[self.tpu_version].values() if shape.hosts > 1]
+        raise ValueError(
+            f"GKE joins slices of several machines alone, and a {self.topology} slice is one machine; set "
+            f"slices to 1, or topology to one of {', '.join(shape.topology for shape in shapes)}"
+        )
+
+    @rule("slices")
+    def _machines_have_addresses(self) -> None:
+        """Rejects more machines than the smallest network of a stack has room for."""
+        if self.slices > 1 and self.topology in TPU_SLICES[self.tpu_version] and self.hosts > MOST_NODES:
+            raise ValueError(
+                f"{self.slices} slices of {self.slice.hosts} machines are more than {MOST_NODES} machines, "
+                "the most that a stack may have; set fewer slices or a smaller topology"
+            )
+
+    @rule("slices")
+    def _slices_fit_the_recipe(self) -> None:
+        """Rejects a number of slices that does not fit the recipe's parallelism between slices.
+
+        In MaxText their product is the number of slices. `dcn_data_parallelism` is -1 unless the recipe sets
+        it.
+        """
+        fixed = self._fixed_parallelism("dcn_", "dcn_data_parallelism", self.slices)
+        if fixed:
+            raise ValueError(
+                f"the recipe {self.training.recipe} divides the training over {fixed} slices (dcn_...); set "
+                f"slices to {fixed}, or choose another recipe"
+            )
+
+    def _fixed_parallelism(self, prefix: str, open_by_default: str, size: int) -> int | None:
+        """The product of the recipe's sizes with this prefix if it does not fit `size`. None if it does."""
+        maxtext = {open_by_default: -1, **self.training.trained_recipe.maxtext}
+        sizes = [
+            value for name, value in maxtext.items() if name.startswith(prefix) and isinstance(value, int)
+        ]
+        fixed = prod(value for value in sizes if value > 0)
+        fits = size % fixed == 0 and (size == fixed or -1 in sizes)
+        return None if fits else fixed
 
     @rule("zone")
     def _zone_has_the_chips(self) -> None:
@@ -148,7 +213,7 @@ class Settings(ConfigModel):
 
 def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     """Declares the stack and returns its outputs: commands in the order in which an operator needs them."""
-    tpu_slice, training = settings.slice, settings.training
+    training = settings.training
     warn_of_spot(settings.capacity.capacity_types)
     stack = StackContext(settings.project)
     platform = training_platform(
@@ -161,7 +226,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         ray_operator=True,
         nodes=StandardNodes.with_tpu_slice(settings.zone_of_slice),
     )
-    nodes = [_head_pool(stack, settings, platform).ready, _slice_pool(stack, settings, platform).ready]
+    nodes = [_head_pool(stack, settings, platform).ready, *_slice_pools(stack, settings, platform)]
     ray = RayClusterArgs(
         namespace=platform.namespace,
         ray_version=pins.RAY_VERSION,
@@ -172,7 +237,7 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
         bucket=platform.bucket.name_in_command,
         depends_on=[*platform.depends_on, *nodes],
     )
-    run = run_name(training, platform.code, platform.image, f"{settings.tpu_version} {tpu_slice.topology}")
+    run = run_name(training, platform.code, platform.image, settings.shape)
     folder = platform.bucket.prefix.rstrip("/")
     output = f"{BUCKET_MOUNT} --folder {folder}" if folder else BUCKET_MOUNT
     job = RayJob(
@@ -182,8 +247,8 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
             entrypoint=" ".join(
                 [
                     f"python -m maxtext_driver --recipe {training.recipe_name} --output {output}",
-                    f"--run {run} --workers {tpu_slice.hosts} --topology {tpu_slice.topology}",
-                    f"--accelerator {tpu_slice.model.ray_name}",
+                    f"--run {run}",
+                    *_placement(settings),
                     *training.run_arguments,
                 ]
             ),
@@ -208,24 +273,33 @@ def build(settings: Settings) -> dict[str, pulumi.Input[str]]:
     }
 
 
+def _placement(settings: Settings) -> list[str]:
+    """The driver's arguments about the slices."""
+    tpu_slice, slices = settings.slice, settings.slices
+    return [
+        f"--workers {settings.hosts} --topology {tpu_slice.topology}",
+        f"--accelerator {tpu_slice.model.ray_name}",
+        *([f"--slices {slices}"] if slices > 1 else []),
+    ]
+
+
 def _price(settings: Settings) -> dict[str, str]:
-    """The environment variable with the price of the slice."""
-    tpu_slice, chain = settings.slice, CapacityChain(capacities=(settings.capacity.capacity,))
-    return price_of_machines(
-        chain, tpu_slice.machine, tpu_slice.hosts, autopilot=False, disk_gb=_SLICE_DISK_GB
-    )
+    """The environment variable with the price of all slices."""
+    machine, chain = settings.slice.machine, CapacityChain(capacities=(settings.capacity.capacity,))
+    return price_of_machines(chain, machine, settings.hosts, autopilot=False, disk_gb=_SLICE_DISK_GB)
 
 
 def _workers(settings: Settings) -> RayWorkers:
-    """One pod per host of the slice, with all chips of the host.
+    """One pod per host of the slices, with all chips of the host.
 
-    The pod has the node's limit of locked memory: assumption tpu-locked-memory.
+    GKE's webhook keeps the pods of a replica on one node pool: assumption tpu-slices-apart. The pod has the
+    node's limit of locked memory: assumption tpu-locked-memory.
     """
     tpu_slice = settings.slice
     return RayWorkers(
         group="tpu",
-        # One slice, whose hosts start and end together.
-        replicas=1,
+        # The hosts of a slice start and end together, and without those of the other slices.
+        replicas=settings.slices,
         slice_hosts=tpu_slice.hosts,
         annotations=settings.capacity.capacity.pod_annotations(),
         size={
@@ -256,20 +330,23 @@ def _head_pool(stack: StackContext, settings: Settings, platform: TrainingPlatfo
     )
 
 
-def _slice_pool(stack: StackContext, settings: Settings, platform: TrainingPlatform) -> NodePool:
+def _slice_pools(
+    stack: StackContext, settings: Settings, platform: TrainingPlatform
+) -> list[pulumi.Resource]:
+    """A node pool for each slice, so that GKE places, loses and replaces a slice without the others."""
     tpu_slice = settings.slice
-    return NodePool(
-        f"{stack.name}-slice",
-        NodePoolArgs(
-            cluster=platform.cluster,
-            machine=tpu_slice.machine,
-            zones=[settings.zone_of_slice],
-            # All hosts or none. Flex-start creates machines only when pods request them.
-            minimum=0 if settings.capacity.capacity.flex_start else tpu_slice.hosts,
-            maximum=tpu_slice.hosts,
-            disk_gb=_SLICE_DISK_GB,
-            tpu_topology=tpu_slice.topology,
-            capacity=settings.capacity.capacity,
-            run_hours=settings.training.max_run_hours,
-        ),
+    pool = NodePoolArgs(
+        cluster=platform.cluster,
+        machine=tpu_slice.machine,
+        zones=[settings.zone_of_slice],
+        # All hosts or none. Flex-start creates machines only when pods request them.
+        minimum=0 if settings.capacity.capacity.flex_start else tpu_slice.hosts,
+        maximum=tpu_slice.hosts,
+        disk_gb=_SLICE_DISK_GB,
+        tpu_topology=tpu_slice.topology,
+        capacity=settings.capacity.capacity,
+        run_hours=settings.training.max_run_hours,
     )
+    # The first slice has the same name however many there are, so it stays when their number changes.
+    others = [f"{stack.name}-slice-{number}" for number in range(2, settings.slices + 1)]
+    return [NodePool(name, pool).ready for name in (f"{stack.name}-slice", *others)]

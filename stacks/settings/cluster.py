@@ -16,8 +16,10 @@ _WITHOUT_SUBNET: Final = "Refused with `subnet`."
 _OTHER_RANGES: Final = "A change on a stack that is up makes another network and another cluster."
 # Ranges of machines, pods and services in the stack's own network.
 _OWN_RANGES: Final = ("10.0.0.0/20", "10.4.0.0/16", "10.8.0.0/20")
+# The nodes with accelerators that a stack may have.
+MOST_NODES: Final = 100
 # Prefixes of the smallest ranges of a network of the stack's own. A Standard node takes 256 addresses for its
-# pods. A /17 is enough for the 100 nodes that a stack may have, and for those that an upgrade adds.
+# pods. A /17 is enough for MOST_NODES, and for those that an upgrade adds.
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/alias-ips
 _LARGEST_PREFIXES: Final = (25, 17, 27)
 _CIDR: Final = Hint(values="a private range in CIDR notation such as 10.0.0.0/20")

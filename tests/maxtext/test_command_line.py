@@ -27,6 +27,8 @@ def run(output: Path, *more: str, name: str = "mine") -> int:
     [
         (["--topology", "4"], "--topology must be two or three numbers of chips like 4x4, not '4'"),
         (["--set", "run_name=a"], "run_name is set by the driver"),
+        (["--set", "num_slices=2"], "num_slices is set by the driver"),
+        (["--slices", "2"], "--slices 2 needs --topology, the shape of each slice"),
         (["--set", "steps"], "'steps' must be KEY=VALUE"),
     ],
 )
@@ -203,6 +205,17 @@ def test_a_run_that_was_started_with_another_recipe_or_slice_is_refused(tmp_path
         folder.claim(load_recipe("llama3-8b", ["steps=7"]), Placement(workers=4, topology="4x4"))
     with pytest.raises(InputError, match="started with another topology, workers;"):
         folder.claim(load_recipe("llama3-8b"), Placement(workers=8, topology="4x8"))
+    with pytest.raises(InputError, match="started with another slices, workers;"):
+        folder.claim(load_recipe("llama3-8b"), Placement(workers=8, topology="4x4", slices=2))
+
+
+def test_a_record_of_an_earlier_version_is_of_one_slice(tmp_path: Path) -> None:
+    folder, one = RunFolder(tmp_path, "mine"), Placement(workers=4, topology="4x4")
+    folder.claim(load_recipe("llama3-8b"), one)
+    record = json.loads((folder.path / "run.json").read_text())
+    assert record.pop("slices") == 1
+    folder.write_text("run.json", json.dumps(record))
+    folder.claim(load_recipe("llama3-8b"), one)
 
 
 def test_a_checkpoint_that_was_cut_off_does_not_count(tmp_path: Path) -> None:

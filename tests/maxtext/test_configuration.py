@@ -23,6 +23,7 @@ def test_maxtext_takes_every_setting_of_a_shipped_recipe(name: str) -> None:
             assert getattr(config, key) == value
     assert config.num_decoder_layers == 32
     assert config.emb_dim == 4096
+    assert check_configuration(recipe, CHIPS, slices=2).num_slices == 2
 
 
 def test_no_process_of_a_recipe_dumps_the_programs_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

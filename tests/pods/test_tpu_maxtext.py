@@ -1,4 +1,4 @@
-"""The stack tpu-maxtext with its trainer: KubeRay's operator, real Ray, the four hosts of a slice.
+"""The stack tpu-maxtext with its trainer: KubeRay's operator, real Ray, the four hosts of a slice, or of two.
 
 JAX computes on the CPU of each host. The slice is reserved by Ray as on TPUs, by what GKE tells its hosts.
 """
@@ -33,8 +33,8 @@ def stage(play: Play, around: Surroundings, tmp_path_factory: pytest.TempPathFac
     return training(play)
 
 
-def training(play: Play) -> Stage:
-    stage = play("tpu-maxtext", dataset=f"hf://datasets/{DATA_SET}/rows-*.parquet")
+def training(play: Play, **settings: str) -> Stage:
+    stage = play("tpu-maxtext", dataset=f"hf://datasets/{DATA_SET}/rows-*.parquet", **settings)
     stage.stack.up()
     return stage
 
@@ -85,6 +85,31 @@ def test_a_lost_host_has_all_replaced_and_the_run_goes_on_from_the_step_that_was
     assert losses == pytest.approx({step: undisturbed[step] for step in losses}, abs=1e-5)
     assert begun(stage) == [0, PERIOD + 1]
     assert not {pod["metadata"]["name"] for pod in before} & {pod["metadata"]["name"] for pod in hosts(stage)}
+
+
+@pytest.mark.slow
+def test_a_slice_that_is_lost_alone_comes_back_and_the_run_goes_on_on_both(
+    play: Play, undisturbed: dict[int, float]
+) -> None:
+    """Two slices of two hosts have the batch of one slice of four."""
+    stage = training(play, tpuVersion="v5p", topology="2x2x2", slices="2")
+    stage.waits_for("a checkpoint", lambda: checkpoints(stage.run()) - {0}, ENDS_WITHIN)
+    lost, kept = slices(stage)["1"], slices(stage)["0"]
+    assert (len(lost), len(kept)) == (2, 2)
+    for pod in lost:
+        stage.api.delete(pod, ended=True)
+    losses = ends_well(stage)
+    assert set(undisturbed) - set(losses) <= {PERIOD + 1}
+    assert losses == pytest.approx({step: undisturbed[step] for step in losses}, abs=1e-5)
+    assert begun(stage) == [0, PERIOD + 1]
+
+
+def slices(stage: Stage) -> dict[str, list[Object]]:
+    """The hosts of each slice, by KubeRay's number of it."""
+    by_number: dict[str, list[Object]] = {}
+    for pod in hosts(stage):
+        by_number.setdefault(pod["metadata"]["labels"]["ray.io/worker-group-replica-index"], []).append(pod)
+    return by_number
 
 
 def begun(stage: Stage) -> list[int]:

@@ -71,6 +71,39 @@ def test_the_pool_and_its_workers_are_the_slice_of_the_settings(
     assert group["template"]["spec"]["nodeSelector"] == node_labels(pool)
 
 
+@pytest.mark.parametrize(("slices", "settings"), [(2, {}), (3, {"capacity_type": "flexStart"})])
+def test_each_slice_is_a_node_pool_and_a_replica_of_ray(
+    slices: int, settings: dict[str, str], plan_with: Callable[..., Plan]
+) -> None:
+    one, plan = plan_with(**settings), plan_with(slices=str(slices), **settings)
+    pools = [
+        pool.inputs for pool in plans.of_type(plan, "container/nodePool:NodePool") if "-slice" in pool.name
+    ]
+    assert pools == [slice_pool(plan)] * slices
+    for key in ("nodeCount", "autoscaling", "placementPolicy", "nodeLocations"):
+        assert slice_pool(plan).get(key) == slice_pool(one).get(key)
+    names = {resource.name for resource in plan.resources} - {resource.name for resource in one.resources}
+    others = {f"tpu-maxtext-slice-{number}" for number in range(2, slices + 1)}
+    assert names == others | {f"{name}-pool" for name in others}
+    (group,), (group_of_one,) = (ray_cluster(declared)["workerGroupSpecs"] for declared in (plan, one))
+    counts = dict.fromkeys(("replicas", "minReplicas", "maxReplicas"), slices)
+    assert {**group, "template": {}} == {**group_of_one, **counts, "template": {}}
+    assert dollars(group) == pytest.approx(slices * dollars(group_of_one), abs=0.001)
+    assert run_of(job(plan)) != run_of(job(one))
+
+
+def dollars(group: dict[str, Any]) -> float:
+    """The price of an hour that the workers log."""
+    (container,) = group["template"]["spec"]["containers"]
+    variables = {variable["name"]: variable for variable in container["env"]}
+    return float(variables["RUN_DOLLARS_PER_HOUR"]["value"].removeprefix("over "))
+
+
+def test_slices_come_and_go_without_the_first(standing: Rehearsal, next_plan: Callable[..., Plan]) -> None:
+    second = {"tpu-maxtext-slice-2": "create", "tpu-maxtext-slice-2-pool": "create"}
+    assert plans.changes(next_plan(slices="2")) == {**second, "tpu-maxtext-ray-job": "replace"}
+
+
 def test_cluster_and_nodes_are_in_the_zone_of_the_slice(plan_with: Callable[..., Plan]) -> None:
     plan = plan_with(zone="us-east5-a")
     cluster = plans.named(plan, "tpu-maxtext-cluster").inputs
@@ -130,6 +163,7 @@ def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run(
                 "workers": 4,
                 "topology": "4x4",
                 "accelerator": "TPU-V6E",
+                "slices": 1,
                 "overrides": [],
             },
         ),
@@ -137,6 +171,7 @@ def test_a_token_that_comes_later_runs_the_job_again_and_resumes_its_run(
             {"tpuVersion": "v5p", "topology": "2x2x4"},
             {"workers": 4, "topology": "2x2x4", "accelerator": "TPU-V5P"},
         ),
+        ({"slices": "2"}, {"workers": 8, "topology": "4x4", "slices": 2}),
         ({"recipe": "llama3-8b-tutorial"}, {"recipe": "llama3-8b-tutorial"}),
         ({"run": "my-first", "maxRunHours": "9"}, {"run": "my-first", "max_run_hours": 9}),
     ],

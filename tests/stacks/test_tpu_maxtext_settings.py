@@ -101,3 +101,40 @@ def test_a_token_is_a_secret_also_where_it_is_optional() -> None:
 )
 def test_chips_that_the_settings_do_not_fit_are_refused_in_one_sentence(version: str, problem: str) -> None:
     assert problems({**TPU_MAXTEXT, "llm-stacks:tpuVersion": version}) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"llm-stacks:topology": "2x4", "llm-stacks:slices": "2"},
+            "GKE joins slices of several machines alone, and a 2x4 slice is one machine; set slices to 1, or "
+            "topology to one of 4x4, 4x8, 8x8, 8x16, 16x16",
+        ),
+        (
+            {"llm-stacks:topology": "16x16", "llm-stacks:slices": "2"},
+            "2 slices of 64 machines are more than 100 machines, the most that a stack may have; set fewer "
+            "slices or a smaller topology",
+        ),
+        (
+            {"llm-stacks:slices": "3", "llm-stacks:recipeSet": '{"dcn_fsdp_parallelism": 2}'},
+            "the recipe llama3-8b divides the training over 2 slices (dcn_...); set slices to 2, or choose "
+            "another recipe",
+        ),
+        (
+            {"llm-stacks:recipeSet": '{"dcn_fsdp_parallelism": 2, "dcn_data_parallelism": 1}'},
+            "the recipe llama3-8b divides the training over 2 slices (dcn_...); set slices to 2, or choose "
+            "another recipe",
+        ),
+    ],
+)
+def test_slices_that_cannot_train_together_are_refused_in_one_sentence(
+    changes: dict[str, str | None], problem: str
+) -> None:
+    assert problems({**TPU_MAXTEXT, **changes}) == [f"slices: {problem}"]
+
+
+def test_a_recipe_may_divide_its_weights_over_as_many_slices_as_there_are() -> None:
+    divided = {"llm-stacks:recipeSet": '{"dcn_fsdp_parallelism": 2, "dcn_data_parallelism": 1}'}
+    settings = load({**TPU_MAXTEXT, "llm-stacks:slices": "2", **divided})
+    assert (settings.hosts, settings.slice.hosts) == (8, 4)

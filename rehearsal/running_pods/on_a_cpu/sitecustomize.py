@@ -4,6 +4,7 @@ Python imports this module in every process of a pod, before anything else. Noth
 """
 
 import fcntl
+import importlib
 import importlib.abc
 import importlib.util
 import os
@@ -152,10 +153,26 @@ def take_turns(node: Any) -> None:
     node.Node.__init__ = initialize
 
 
+def join_slices(mesh_utils: Any) -> None:
+    """A CPU is in no slice, so JAX finds one. Ray has the processes in the order of their slices."""
+
+    def create_hybrid_device_mesh(shape: Any, of_slices: Any, devices: Any, **_: Any) -> Any:
+        numpy = importlib.import_module("numpy")
+        in_order = sorted(devices, key=lambda device: (device.process_index, device.id))
+        parts = numpy.array(in_order, dtype=object).reshape(numpy.prod(of_slices), -1)
+        blocks = numpy.empty(len(parts), dtype=object)
+        for number, part in enumerate(parts):
+            blocks[number] = mesh_utils.create_device_mesh(shape, list(part))
+        return numpy.block(blocks.reshape(of_slices).tolist())
+
+    mesh_utils.create_hybrid_device_mesh = create_hybrid_device_mesh
+
+
 # What is changed in a module as soon as it has been imported.
 CHANGES: dict[str, Callable[[Any], None]] = {
     "accelerate.state": shard,
     "bitsandbytes.functional": keep_weights_unpacked,
+    "jax.experimental.mesh_utils": join_slices,
     "ray._private.accelerators.nvidia_gpu": name_accelerator,
     "ray._private.node": take_turns,
     "ray.air._internal.device_manager": train_on_cpus,

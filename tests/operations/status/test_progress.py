@@ -90,7 +90,12 @@ def test_the_loss_on_held_out_rows_is_shown_beside_that_of_the_untrained_model(
 
 @pytest.mark.parametrize(
     ("record", "accelerator_hours"),
-    [(b'{"workers": 16}', "32.0"), (b'{"workers": 4, "topology": "4x4"}', "32.0"), (b"{}", "2.0")],
+    [
+        (b'{"workers": 16}', "32.0"),
+        (b'{"workers": 4, "topology": "4x4"}', "32.0"),
+        (b'{"workers": 8, "topology": "4x4", "slices": 2}', "64.0"),
+        (b"{}", "2.0"),
+    ],
 )
 def test_the_goodput_is_the_share_of_the_time_in_steps_that_are_kept(
     record: bytes, accelerator_hours: str, look: Callable[[], Report], metrics: Callable[..., None]
@@ -121,6 +126,7 @@ def test_a_run_of_an_earlier_version_has_no_goodput(
         (b'{"seconds": 1e999}', b"{}"),
         (b'{"seconds": 7200}', b'{"workers": "x"}'),
         (b'{"seconds": 7200}', b'{"topology": "4xb"}'),
+        (b'{"seconds": 7200}', b'{"topology": "4x4", "slices": 1000000}'),
         (b'{"seconds": 7200}', b"[" * 100_000),
     ],
 )

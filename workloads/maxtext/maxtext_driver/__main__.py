@@ -3,6 +3,9 @@
     python -m maxtext_driver --recipe llama3-8b --output /data --run RUN --workers 4 \\
         --topology 4x4 --accelerator TPU-V6E
 
+    python -m maxtext_driver --recipe llama3-8b --output /data --run RUN --workers 8 \\
+        --topology 4x4 --slices 2
+
     python -m maxtext_driver --recipe llama3-8b --topology 4x4 --dry-run
 
     python -m maxtext_driver --recipe my.yaml --set steps=20 --output runs --run RUN --workers 2
@@ -57,19 +60,26 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(options: argparse.Namespace, arguments: list[str]) -> int:
     recipe = load_recipe(options.recipe, options.overrides)
     chips = chips_of(options.topology) if options.topology else None
+    if options.slices > 1 and not chips:
+        raise InputError(f"--slices {options.slices} needs --topology, the shape of each slice")
     # Imported here because MaxText, JAX and Ray take many seconds to import.
     if options.dry_run:
         os.environ.update(ENVIRONMENT_OF_DRY_RUN)
         from maxtext_driver.plan import print_plan
 
-        print_plan(recipe, chips, options.accelerator)
+        print_plan(recipe, chips, options.accelerator, options.slices)
         return Exit.FINISHED
     run = RunFolder(options.output, options.run, options.folder)
     if code := dry_run(arguments):
         return code
     from maxtext_driver.ray_driver import run_on_ray
 
-    placement = Placement(workers=options.workers, topology=options.topology, accelerator=options.accelerator)
+    placement = Placement(
+        workers=options.workers,
+        topology=options.topology,
+        accelerator=options.accelerator,
+        slices=options.slices,
+    )
     return run_on_ray(recipe, run, placement, Limits.of(options))
 
 
@@ -89,8 +99,9 @@ def make_parser() -> argparse.ArgumentParser:
     add_common_options(parser, "steps=200")
     parser.add_argument("--output", type=Path, help="where the bucket is mounted, on every host and here")
     parser.add_argument("--folder", default="", help="the folder in it with the runs, created if missing")
-    parser.add_argument("--workers", type=count, help="processes: one for each host of the slice")
+    parser.add_argument("--workers", type=count, help="processes: one for each host of all slices")
     parser.add_argument("--topology", help="chips of the TPU slice in each direction: 4x4, or 2x2x1 of v5p")
+    parser.add_argument("--slices", type=count, default=1, help="number of slices of that shape (1)")
     parser.add_argument(
         "--accelerator", default="TPU-V6E", help="the slice's accelerator as Ray names it (TPU-V6E)"
     )

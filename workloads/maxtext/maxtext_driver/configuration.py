@@ -42,21 +42,24 @@ def maxtext_arguments(recipe: Recipe, **from_driver: Any) -> list[str]:
     return ["", str(BASE), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
 
 
-def slice_settings(chips: int, accelerator: str = "TPU-V6E") -> dict[str, Any]:
-    """Settings with which MaxText compiles for a slice of TPU chips on a machine without one.
+def slice_settings(chips: int, accelerator: str = "TPU-V6E", slices: int = 1) -> dict[str, Any]:
+    """Settings with which MaxText compiles for slices of TPU chips on a machine without one.
 
     Args:
+        chips: Chips of each slice.
         accelerator: The chips as Ray names them.
     """
     if accelerator not in SLICES:
         known = ", ".join(SLICES)
         raise InputError(f"--accelerator must be one of {known}, not {accelerator!r}")
     version, cores = SLICES[accelerator]
-    return {"compile_topology": f"{version}-{chips * cores}", "compile_topology_num_slices": 1}
+    return {"compile_topology": f"{version}-{chips * cores}", "compile_topology_num_slices": slices}
 
 
-def check_configuration(recipe: Recipe, chips: int | None, accelerator: str = "TPU-V6E") -> HyperParameters:
-    """MaxText's complete configuration on `chips` TPU chips, or on CPU, with all derived values.
+def check_configuration(
+    recipe: Recipe, chips: int | None, accelerator: str = "TPU-V6E", slices: int = 1
+) -> HyperParameters:
+    """MaxText's complete configuration on slices of `chips` TPU chips, or on CPU, with all derived values.
 
     No TPU is needed. Raises InputError with one line when MaxText does not know a setting or rejects it.
     """
@@ -76,7 +79,7 @@ def check_configuration(recipe: Recipe, chips: int | None, accelerator: str = "T
         problems.append(f"{release} converts no weights of {name}{did_you_mean(name, converted)}")
     if problems:
         raise InputError("; ".join(problems))
-    place = slice_settings(chips, accelerator) if chips else {"hardware": "cpu"}
+    place = slice_settings(chips, accelerator, slices) if chips else {"hardware": "cpu"}
     arguments = maxtext_arguments(
         recipe, **place, base_output_directory="unused", run_name="unused", skip_jax_distributed_system=True
     )

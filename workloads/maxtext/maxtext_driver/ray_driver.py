@@ -10,6 +10,7 @@ from ray.train import TrainingFailedError
 # Imported from where they are defined: `ray.train` chooses at run time, which a type checker cannot follow.
 from ray.train.v2.api.config import FailureConfig, RunConfig, ScalingConfig
 from ray.train.v2.jax import JaxConfig, JaxTrainer
+from ray.util.tpu import get_tpu_num_slices_for_workers
 
 from maxtext_driver.conversation_rows import RECORD, with_steps
 from maxtext_driver.recipe import Recipe
@@ -30,9 +31,9 @@ def run_on_ray(recipe: Recipe, run: RunFolder, placement: Placement, limits: Lim
     started again here. A SIGTERM to this process, as from `ray job stop`, ends the run.
 
     Raises:
-        InputError: The slice has another number of hosts, the run another recipe or slice, or its rows cannot
-            be trained. This is checked before any worker is requested. Or a worker found that the input is
-            wrong.
+        InputError: The slices have another number of hosts, the run another recipe or slices, or its rows
+            cannot be trained. This is checked before any worker is requested. Or a worker found that the
+            input is wrong.
         PassingError: The workers failed.
     """
     scaling = _scaling(placement)
@@ -146,21 +147,28 @@ def _limit_reached(run: RunFolder, limits: Limits) -> int:
 
 
 def _scaling(placement: Placement) -> ScalingConfig:
-    """The hosts that Ray reserves. Raises InputError when the slice has another number of them."""
+    """The hosts that Ray reserves. Raises InputError when the slices have another number of them.
+
+    Ray takes as many slices as there are hosts for, and tells each worker its slice: MEGASCALE_SLICE_ID.
+    """
     if placement.topology is None:
         return ScalingConfig(num_workers=placement.workers)
+    options = f"--workers {placement.workers} with --topology {placement.topology}"
     try:
-        return ScalingConfig(
+        scaling = ScalingConfig(
             num_workers=placement.workers,
             use_tpu=True,
             topology=placement.topology,
             accelerator_type=placement.accelerator,
         )
     except ValueError as error:
-        raise InputError(
-            f"--workers {placement.workers} with --topology {placement.topology}: "
-            f"{' '.join(str(error).split())}"
-        ) from error
+        raise InputError(f"{options}: {' '.join(str(error).split())}") from error
+    slices = get_tpu_num_slices_for_workers(
+        placement.topology, placement.accelerator or "", placement.workers
+    )
+    if slices != placement.slices:
+        raise InputError(f"{options} are the hosts of --slices {slices}, not of --slices {placement.slices}")
+    return scaling
 
 
 def _environment(recipe: Recipe, placement: Placement) -> dict[str, str]:

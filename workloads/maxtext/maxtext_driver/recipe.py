@@ -24,7 +24,7 @@ DRIVER_SETTINGS = frozenset(
     {
         *("base_config", "base_output_directory", "compile_topology", "compile_topology_num_slices"),
         *("enable_autocheckpoint", "enable_checkpointing", "hardware", "log_config", "metrics_file"),
-        *("run_name", "skip_jax_distributed_system"),
+        *("num_slices", "run_name", "skip_jax_distributed_system"),
     }
 )
 # The setting that may name published weights on the Hub. All others name data sets.

@@ -1,6 +1,6 @@
 """A run's directory in the mounted bucket: its files, and which of them mark something as complete.
 
-- run.json: recipe, workers, slice and the versions of code and libraries of the first start, and the commits
+- run.json: recipe, workers, slices and the versions of code and libraries of the first start, and the commits
   of its data and published weights
 - checkpoints/N/: Orbax checkpoints. N counts steps from 0. A directory without a suffix is complete
 - attempt.json: the newest start, the only one that may publish
@@ -55,16 +55,23 @@ MAY_PASS = (errno.EACCES, errno.ECANCELED, errno.EIO)
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where a run takes place: the number of worker processes, and the TPU slice or None for CPU."""
+    """Where a run takes place: the number of worker processes, and the TPU slices or None for CPU.
+
+    Attributes:
+        workers: Processes in all slices together.
+        topology: Shape of each slice.
+        slices: Number of slices of that shape.
+    """
 
     workers: int
     topology: str | None = None
     accelerator: str | None = None
+    slices: int = 1
 
     @property
     def chips(self) -> int:
-        """The chips of the slice, or the processes on CPU, each of which is one device."""
-        return chips_of(self.topology) if self.topology else self.workers
+        """The chips of all slices, or the processes on CPU, each of which is one device."""
+        return chips_of(self.topology) * self.slices if self.topology else self.workers
 
 
 def chips_of(topology: str) -> int:
@@ -110,7 +117,7 @@ class RunFolder:
             raise InputError(f"{self.path} cannot be used: {one_line(error)}") from error
 
     def claim(self, recipe: Recipe, placement: Placement) -> None:
-        """Record the recipe, the slice and the versions, or compare them with the record.
+        """Record the recipe, the slices and the versions, or compare them with the record.
 
         Raises InputError as `shared.record.compare` does.
         """
@@ -120,12 +127,14 @@ class RunFolder:
             "recipe": recipe.to_dict(),
             "workers": placement.workers,
             "topology": placement.topology,
+            "slices": placement.slices,
             "versions": versions(packages, LIBRARIES),
         }
         recorded = self._record()
         remove_stale_parts(self.path.glob("*.part"))
         if recorded:
-            compare(recorded, wanted, MAY_CHANGE, f"{self.name} in {self.output}")
+            # A record of an earlier version does not say that there is one slice.
+            compare({"slices": 1, **recorded}, wanted, MAY_CHANGE, f"{self.name} in {self.output}")
             return
         self.path.mkdir(exist_ok=True)
         self.write_text(RECORD, json.dumps(wanted, indent=2))

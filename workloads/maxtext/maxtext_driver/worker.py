@@ -79,6 +79,8 @@ def train(recipe: Recipe, run: RunFolder, placement: Placement, limit: TimeLimit
         # MaxText prefers the run's own checkpoint.
         **({WEIGHTS: str(run.weights / "0" / "items")} if recipe.weights else {}),
         hardware="tpu" if placement.topology else "cpu",
+        # MaxText would count the slices of the devices. If Ray joined fewer, it says so instead of training.
+        num_slices=placement.slices,
         base_output_directory=str(run.output),
         run_name=run.name,
         enable_checkpointing=True,
