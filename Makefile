@@ -66,8 +66,8 @@ provider-check: .venv/.ready ## what Google's own providers refuse of every stac
 gpu-fit: $(TRAINING)/.ready ## compute what each Gemma recipe takes of a GPU's memory, on fake tensors
 	$(TRAINING)/bin/python -W ignore -m benchmarks.training.fit
 
-tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for a TPU v6e 4x4 slice, without one
-	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --set=,$(SET))
+tpu-compile: $(MAXTEXT)/.ready ## compile RECIPE=... with SET="key=value ..." for SLICES=... TPU v6e 4x4 slices, without one
+	PYTHONPATH=workloads:workloads/maxtext $(MAXTEXT)/bin/python -m benchmarks.tpu_compile --recipe $(RECIPE) $(addprefix --slices=,$(SLICES)) $(addprefix --set=,$(SET))
 
 new-stack: ## copy the settings of stack FROM=... into a stack file of your own, NAME=...
 	@STACK="$$FROM" $(MAKE) --silent known-stack

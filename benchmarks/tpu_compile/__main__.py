@@ -1,6 +1,7 @@
-"""Compile a recipe and the tutorial's for a TPU v6e slice, without a TPU, and check the recipe's limits.
+"""Compile a recipe and the tutorial's for TPU v6e slices, without a TPU, and check the recipe's limits.
 
     python -m benchmarks.tpu_compile --recipe llama3-8b --set per_device_batch_size=8
+    python -m benchmarks.tpu_compile --recipe llama3-8b --slices 2
 
 Exit codes: 0 within all limits, 1 over a limit or rejected by the compiler, 2 the input is wrong.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from benchmarks.tpu_compile.report import Compiled, Figures, missed, summary, table
 from maxtext_driver.__main__ import chips_of
 from maxtext_driver.recipe import Recipe, load_recipe
-from shared.command_line import add_recipe_options
+from shared.command_line import add_recipe_options, count
 from shared.errors import InputError
 from shared.exit_codes import Exit
 from shared.recipe_file import RecipeError
@@ -41,8 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
         recipes = {own_name: load_recipe(options.recipe, options.overrides), TUTORIAL: load_recipe(TUTORIAL)}
         compiled = []
         for name, recipe in recipes.items():
-            print(f"compiling {name} for {chips} chips of v6e, some minutes", file=sys.stderr, flush=True)
-            figures = compile_in_process(recipe, chips)
+            place = f"{options.slices} x {chips} chips" if options.slices > 1 else f"{chips} chips"
+            print(f"compiling {name} for {place} of v6e, some minutes", file=sys.stderr, flush=True)
+            figures = compile_in_process(recipe, chips, options.slices)
             compiled.append(Compiled(name=name, recipe=recipe, figures=figures))
     except (InputError, RecipeError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
@@ -59,8 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
     return Exit.FAILED if problems else Exit.FINISHED
 
 
-def compile_in_process(recipe: Recipe, chips: int) -> Figures:
-    """The figures of a recipe. Raises CompilerError with the last line of the compiler's output."""
+def compile_in_process(recipe: Recipe, chips: int, slices: int = 1) -> Figures:
+    """The figures of a recipe on slices of `chips` each.
+
+    Raises CompilerError with the last line of the compiler's output.
+    """
     environment = {
         **os.environ,
         **recipe.environment,
@@ -74,7 +79,7 @@ def compile_in_process(recipe: Recipe, chips: int) -> Figures:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "figures.json")
         result = subprocess.run(
-            [sys.executable, "-m", "benchmarks.tpu_compile.compiler", str(chips), str(file)],
+            [sys.executable, "-m", "benchmarks.tpu_compile.compiler", str(chips), str(slices), str(file)],
             input=json.dumps(recipe.to_dict()),
             env=environment,
             cwd=directory,
@@ -100,7 +105,8 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_recipe_options(parser, "per_device_batch_size=8")
-    parser.add_argument("--topology", default="4x4", help="chips of the slice as rows x columns (4x4)")
+    parser.add_argument("--topology", default="4x4", help="chips of a slice as rows x columns (4x4)")
+    parser.add_argument("--slices", type=count, default=1, help="number of slices of that shape (1)")
     return parser
 
 

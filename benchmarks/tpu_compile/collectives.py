@@ -7,6 +7,9 @@ algorithm. An instruction in a loop counts once per iteration.
 - reduce-scatter, all-to-all: (n-1)/n of the operand
 - all-reduce: twice as much
 - collective-permute: the whole operand
+
+Slices are joined by the data centre's network. What they send is no collective of the program: a chip sends
+to its host and receives from it, and libtpu's runtime moves the bytes between the hosts.
 """
 
 import re
@@ -17,6 +20,10 @@ from benchmarks.tpu_compile.program import Instruction, Program, UnreadableProgr
 
 # In the order of the report.
 KINDS = ("all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute")
+
+# The handler of what a chip exchanges with other slices. Exchanges with the host have no such handler.
+_BETWEEN_SLICES = "xla_megascale_runtime"
+_SUM = '_xla_megascale_transfer_type="ALL_REDUCE"'
 
 
 def received_bytes(program: Program, chips: int, name: str = "") -> dict[str, int]:
@@ -46,6 +53,20 @@ def received(inside: str, instruction: Instruction, chips: int) -> tuple[str, in
     kind = "reduce-scatter" if inside.startswith("all-reduce-scatter") else opcode
     rounds = 2 if kind == "all-reduce" else 1
     return kind, size * (group - 1) // group * rounds
+
+
+def bytes_between_slices(program: Program, slices: int) -> int:
+    """The bytes that one chip receives from other slices in one run of the program, with the ring algorithm.
+
+    Raises UnreadableProgram for anything but sums, which are all that slices with a copy of the weights send.
+    """
+    total = 0
+    for _, instruction, times in program.runs():
+        if instruction.opcode == "recv" and _BETWEEN_SLICES in instruction.rest:
+            if _SUM not in instruction.rest:
+                raise UnreadableProgram(f"{instruction.name} is no sum over slices: its bytes are not known")
+            total += instruction.arrays()[0].size * times
+    return 2 * total * (slices - 1) // slices
 
 
 def _size(instruction: Instruction) -> int:

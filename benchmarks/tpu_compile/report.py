@@ -30,6 +30,7 @@ class Figures:
 
     Attributes:
         operations: Floating-point operations of the compiled program, recomputation included.
+        from_slices: Bytes received over the data centre's network, 0 with one slice.
         maxtext_operations: The operations that MaxText counts, without recomputation.
         estimate: Seconds, by a replay of the compiled schedule.
     """
@@ -38,6 +39,7 @@ class Figures:
     host: int
     tokens: int
     received: dict[str, int]
+    from_slices: int = 0
     operations: float
     maxtext_operations: float
     estimate: float
@@ -93,6 +95,10 @@ def summary(candidate: Compiled, reference: Compiled) -> Iterator[str]:
     fewer = f"{times:.1f} times fewer bytes per token than {reference.name}"
     yield f"{candidate.name}: {spare:.1%} of HBM to spare, {fewer}"
     for compiled in (candidate, reference):
+        if between := compiled.figures.from_slices:
+            text = f"{between / GIB:.2f} GiB a step from other slices over the data centre's network"
+            yield f"{compiled.name}: a chip receives {text}, which no estimate includes"
+    for compiled in (candidate, reference):
         measured, estimate = MEASURED.get(compiled.name), compiled.figures.estimate
         error = "nobody measured it"
         if measured:
@@ -110,6 +116,7 @@ _ROWS = {
     "memory of the host, GiB": lambda figures: f"{figures.host / GIB:.2f}",
     "received per step, GiB": lambda figures: f"{sum(figures.received.values()) / GIB:.2f}",
     **{f"of which {kind}": partial(_of, kind) for kind in KINDS},
+    "received from other slices, GiB": lambda figures: f"{figures.from_slices / GIB:.2f}",
     "received per token, MiB": lambda figures: f"{figures.received_per_token / MIB:.2f}",
     "TFLOP per step, compiled": lambda figures: f"{figures.operations / 1e12:,.0f}",
     "the same by MaxText's count": lambda figures: f"{figures.maxtext_operations / 1e12:,.0f}",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.tpu_compile.collectives import received_bytes
+from benchmarks.tpu_compile.collectives import bytes_between_slices, received_bytes
 from benchmarks.tpu_compile.program import Program, UnreadableProgram
 
 CHIPS = 16
@@ -75,6 +75,34 @@ def test_a_started_collective_counts_once_and_its_semaphores_do_not() -> None:
 
 def parsed(*instructions: str, more: str = "") -> Program:
     return Program(program(*instructions, more=more))
+
+
+def received(handler: str, kind: str) -> str:
+    """What a chip receives from its host, as libtpu 0.0.52 writes it."""
+    attributes = f'_xla_host_transfer_handler_name="{handler}",_xla_megascale_transfer_type="{kind}"'
+    return (
+        "%r = (bf16[4,128]{1,0:T(4,128)(2,1)}, u32[]{:S(2)}, token[]) recv(%after-all), channel_id=2, "
+        f"is_host_transfer=true, frontend_attributes={{{attributes}}}"
+    )
+
+
+@pytest.mark.parametrize(("slices", "size"), [(2, KIB), (4, KIB * 3 // 2)])
+def test_a_sum_over_slices_comes_over_the_data_centre_s_network(slices: int, size: int) -> None:
+    program = parsed(
+        received("xla_megascale_runtime", "ALL_REDUCE"),
+        "%d = (bf16[4,128]{1,0:T(4,128)(2,1)}, token[]) recv-done(%r), channel_id=2",
+    )
+    assert bytes_between_slices(program, slices) == size
+    assert received_bytes(program, CHIPS) == {}
+
+
+def test_what_a_chip_has_from_its_own_host_comes_from_no_slice() -> None:
+    assert bytes_between_slices(parsed(received("another", "ALL_REDUCE")), 2) == 0
+
+
+def test_what_is_no_sum_over_slices_is_not_guessed_at() -> None:
+    with pytest.raises(UnreadableProgram, match="r is no sum over slices"):
+        bytes_between_slices(parsed(received("xla_megascale_runtime", "ALL_GATHER")), 2)
 
 
 LOOP = (

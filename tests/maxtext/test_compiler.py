@@ -35,6 +35,16 @@ def test_the_compiler_tells_memory_and_traffic_of_a_step_on_a_slice(
     assert figures.host == 0
     # Every chip gathers the weights, in bf16, at least once.
     assert figures.received["all-gather"] > 52_000 * 2 * 15 / CHIPS / 2
+    assert figures.from_slices == 0
+
+
+def test_of_two_slices_each_sums_its_gradients_with_the_other(recipe: Recipe) -> None:
+    figures = compile_in_process(recipe, CHIPS, 2)
+    assert figures.tokens == 32
+    # A sixteenth of the gradients in bf16, which small arrays fill up to the size of a register.
+    assert 52_000 * 2 / CHIPS < figures.from_slices < 52_000
+    # Weights are gathered inside of a slice.
+    assert figures.received["all-gather"] > 52_000 * 2 * 15 / CHIPS / 2
 
 
 # Flags of Google's published recipe that this version of the compiler rejects for v6e.

@@ -60,6 +60,15 @@ def test_an_estimate_is_told_with_its_error_where_somebody_measured_and_never_as
     assert other.startswith("llama3-8b-tutorial: estimated 0.77 s a step, 0.70 of the 1.100 s published; ")
 
 
+def test_bytes_from_other_slices_are_told_apart_because_no_estimate_has_them() -> None:
+    of_two = replace(TUTORIAL, figures=replace(TUTORIAL.figures, from_slices=3 * report.GIB))
+    assert "| received from other slices, GiB | 3.00 | 0.00 |" in list(report.table(of_two, TUTORIAL))
+    between = "a chip receives 3.00 GiB a step from other slices over the data centre's network"
+    assert [line for line in report.summary(of_two, TUTORIAL) if between in line] == [
+        f"a: {between}, which no estimate includes"
+    ]
+
+
 def test_the_table_names_every_kind_of_traffic_that_was_counted() -> None:
     figures = replace(TUTORIAL.figures, received={"all-to-all": 3 * report.GIB})
     table = list(report.table(replace(TUTORIAL, figures=figures), TUTORIAL))
