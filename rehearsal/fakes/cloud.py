@@ -110,7 +110,11 @@ class FakeCloud:
 
     def named_in(self, message: str) -> list[Item]:
         """The items that a message gives as the reason of a failure."""
-        texts = "{0.type} {0.id!r} already exists", "is already being used by {0.id}"
+        texts = (
+            "{0.type} {0.id!r} already exists",
+            "is already being used by {0.id}",
+            "conflicts with existing subnetwork {0.id!r}",
+        )
         return [item for item in self.items if any(text.format(item) in message for text in texts)]
 
     def of_type(self, type_token: str, cluster: str | None = None) -> Iterator[Item]:

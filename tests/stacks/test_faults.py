@@ -22,8 +22,8 @@ from tests import inventory, plans
 Place = tuple[str, str, Operation]
 # Kinds of faults that differ only in what Google says.
 REFUSALS: Final = [kind for kind in KINDS if kind not in ("orphan", PARTIAL)]
-# The end of a name that Pulumi or its provider has chosen.
-AUTOMATIC: Final = re.compile(r"-[0-9a-f]{7,8}$")
+# The end of a name that Pulumi or its provider has chosen, or of a number that Google has.
+AUTOMATIC: Final = re.compile(r"-[0-9a-f]{7,8}$|/\d{15,}$")
 
 
 # Every type of resource, at every operation
