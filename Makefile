@@ -21,6 +21,7 @@ CHECKOV := .venv-checkov
 RECIPE ?= llama3-8b
 # --slow: with the tests that take minutes.
 SLOW ?=
+SLICES ?=
 # pyenv's own: its python3.12 on PATH runs only where 3.12 is also chosen.
 PYTHON312 ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12.*/bin/python3.12) python3.12)
 HAS_PYTHON312 = $(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2>/dev/null

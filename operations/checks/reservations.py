@@ -138,7 +138,9 @@ def _fit(
             )
         )
     elif specific and free < machines.most:
-        text = f"{reservation} has {free} free machines of {machines.most} for {machines.resource}"
+        text = (
+            f"{reservation} has {free} free machines, and {machines.most} are needed by {machines.resource}"
+        )
         elsewhere = f"python -m operations capacity --stack {plan.stack} asks where else there are some"
         faults.append(problem(text, f"end what uses it, or ask for fewer nodes; {elsewhere}"))
     yield from faults or [fine(f"{entry['name']} in {zone}: {free} {shape} free")]

@@ -292,8 +292,9 @@ def _price(settings: Settings) -> dict[str, str]:
 def _workers(settings: Settings) -> RayWorkers:
     """One pod per host of the slices, with all chips of the host.
 
-    GKE's webhook keeps the pods of a replica on one node pool: assumption tpu-slices-apart. The pod has the
-    node's limit of locked memory: assumption tpu-locked-memory.
+    GKE's webhook keeps the pods of a replica on one node pool: assumption tpu-slices-apart. Slices reach each
+    other over the nodes' first network: assumption tpu-slices-network. The pod has the node's limit of locked
+    memory: assumption tpu-locked-memory.
     """
     tpu_slice = settings.slice
     return RayWorkers(

@@ -97,7 +97,7 @@ def test_a_standard_cluster_s_first_pool_counts_only_where_it_is_larger_than_tho
 def test_a_reservation_has_taken_its_quota_already(good: GoodProject, check: Check) -> None:
     plan = pool(good.plan(*RESERVING), "g2-standard-12", reservationAffinity=RESERVED)
     assert check(plan, "quotas") == []
-    assert "has 3 free machines of 4 for pool" in check(plan, "reservation")[0].what
+    assert "has 3 free machines, and 4 are needed by pool" in check(plan, "reservation")[0].what
 
 
 @pytest.mark.parametrize(("machine", "key"), [("a4-highgpu-8g", "zones"), ("ct6e-standard-4t", "zone")])

@@ -43,9 +43,6 @@ def with_all_types() -> list[str]:
 
 
 WITH_ALL_TYPES: Final = with_all_types()
-# The largest of them takes as long as all others together.
-LARGEST: Final = max(WITH_ALL_TYPES, key=lambda stack: len(inventory.written(stack)))
-QUICK: Final = [stack for stack in WITH_ALL_TYPES if stack != LARGEST]
 
 
 @cache
@@ -85,7 +82,7 @@ def faults(pytestconfig: pytest.Config) -> dict[Place, list[str]]:
     """
     faults: dict[Place, list[str]] = defaultdict(list)
     turns, is_slow = cycle(REFUSALS), pytestconfig.getoption("--slow")
-    for type_, places in places_by_type(plans.STACKS if is_slow else QUICK).items():
+    for type_, places in places_by_type(plans.STACKS if is_slow else WITH_ALL_TYPES).items():
         refusals = REFUSALS if is_slow else [next(turns)]
         others = [kind for kind in kinds_of(type_) if kind not in REFUSALS]
         for kind, place in zip([*refusals, *others], cycle(places), strict=False):
@@ -94,7 +91,7 @@ def faults(pytestconfig: pytest.Config) -> dict[Place, list[str]]:
 
 
 @pytest.mark.usefixtures("little_code")
-@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=QUICK))
+@pytest.mark.parametrize("stack", plans.mostly_slow(plans.STACKS, quick=WITH_ALL_TYPES))
 def test_the_next_up_or_destroy_repairs_every_failure(
     stack: str, faults: dict[Place, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
