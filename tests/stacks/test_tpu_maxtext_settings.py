@@ -10,6 +10,7 @@ from engine.project import ROOT
 from tests.stacks.configuration import TPU_MAXTEXT, load, problems
 
 CAPACITY = "llm-stacks:capacity.type"
+RECIPES = sorted(file.stem for file in (ROOT / "workloads/maxtext/maxtext_driver/recipes").glob("*.yaml"))
 
 
 def test_the_tutorial_s_slice_and_recipe_are_the_defaults() -> None:
@@ -132,6 +133,12 @@ def test_slices_that_cannot_train_together_are_refused_in_one_sentence(
     changes: dict[str, str | None], problem: str
 ) -> None:
     assert problems({**TPU_MAXTEXT, **changes}) == [f"slices: {problem}"]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_shipped_recipe_takes_several_slices(recipe: str) -> None:
+    token = {"llm-stacks:hfToken": f"hf_{'a' * 34}"}
+    assert load({**TPU_MAXTEXT, **token, "llm-stacks:slices": "2", "llm-stacks:recipe": recipe}).hosts == 8
 
 
 def test_a_recipe_may_divide_its_weights_over_as_many_slices_as_there_are() -> None:
